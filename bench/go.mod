@@ -1,0 +1,3 @@
+module github.com/pgpilot/pgpilot/bench
+
+go 1.26

@@ -1,0 +1,3 @@
+module github.com/pgpilot/pgpilot/e2e
+
+go 1.26

@@ -1,0 +1,35 @@
+package lsn
+
+// Incarnation identifies one uninterrupted run of one server: within it the
+// server's positions only grow, and its data never goes back. A restart starts
+// a new one, and so does a crash restart, which keeps the postmaster and changes
+// only the start of the processes below it.
+type Incarnation struct {
+	// SystemID is the cluster's system identifier (pg_control_system).
+	SystemID uint64 `json:"system_id,string"`
+	// Timeline is the timeline being replayed, or written to on a primary.
+	Timeline Timeline `json:"timeline"`
+	// Postmaster is pg_postmaster_start_time() in microseconds since the Unix epoch.
+	Postmaster int64 `json:"postmaster_start_us"`
+	// Children is the last start of the processes below the postmaster, in
+	// microseconds since the Unix epoch: backend_start of the checkpointer in
+	// pg_stat_activity (visible to members of pg_read_all_stats). The checkpointer
+	// runs on primaries and standbys alike, and a crash restart replaces it
+	// together with the startup process.
+	Children int64 `json:"children_start_us"`
+}
+
+// IsZero reports whether the incarnation is unknown.
+func (i Incarnation) IsZero() bool { return i == Incarnation{} }
+
+// Before reports whether i is an earlier run than o of the same server address:
+// news of it is out of date once o has been seen.
+func (i Incarnation) Before(o Incarnation) bool {
+	switch {
+	case i.Postmaster != o.Postmaster:
+		return i.Postmaster < o.Postmaster
+	case i.Children != o.Children:
+		return i.Children < o.Children
+	}
+	return i.Timeline < o.Timeline
+}

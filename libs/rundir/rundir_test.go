@@ -1,0 +1,209 @@
+package rundir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tempDir is a temporary folder whose path leaves room for a socket's name, which
+// t.TempDir with the test's name in it does not.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	p, err := os.MkdirTemp("", "rd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(p) })
+	return p
+}
+
+func open(t *testing.T) *Dir {
+	t.Helper()
+	d, err := Open(filepath.Join(tempDir(t), "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestOpenRefusesADirectoryOthersCanEnter(t *testing.T) {
+	p := filepath.Join(tempDir(t), "run")
+	if err := os.Mkdir(p, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(p); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		t.Fatalf("got %v, want advice to chmod 700", err)
+	}
+}
+
+func TestOpenRefusesAPathTooLongForASocket(t *testing.T) {
+	if _, err := Open("/tmp/" + strings.Repeat("x", 90)); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Fatalf("got %v, want a complaint about the length", err)
+	}
+}
+
+func TestClaimIsExclusive(t *testing.T) {
+	d := open(t)
+	a, err := d.Claim(Router, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Claim(Router, "1"); !errors.Is(err, ErrTaken) {
+		t.Fatalf("second claim of one id: got %v, want ErrTaken", err)
+	}
+	b, err := d.Claim(Router, "")
+	if err != nil || b.ID() != "2" {
+		t.Fatalf("automatic id: got %v, %v; want 2", b, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if a, err = d.Claim(Router, ""); err != nil || a.ID() != "1" {
+		t.Fatalf("a freed id is used again: got %v, %v", a, err)
+	}
+	if _, err := d.Claim(Router, "../x"); err == nil {
+		t.Fatal("an id with a path in it must be refused")
+	}
+}
+
+func TestListShowsTheLivingAndRemovesTheDead(t *testing.T) {
+	d := open(t)
+	alive, err := d.Claim(Router, "10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := d.Claim(Router, "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Claim{alive, second} {
+		l, err := c.Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	// What a killed process leaves: its files, and a lock nobody holds.
+	for _, name := range []string{"router.3.sock", "router.3.http.sock", "router.3.lock"} {
+		if err := os.WriteFile(d.Join(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := d.List(Router)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].ID != "2" || got[1].ID != "10" {
+		t.Fatalf("listed %+v, want the running 2 and 10", got)
+	}
+	for _, name := range []string{"router.3.sock", "router.3.http.sock", "router.3.lock"} {
+		if _, err := os.Stat(d.Join(name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s of a dead instance is still there (%v)", name, err)
+		}
+	}
+}
+
+func TestWatchReportsComingAndGoing(t *testing.T) {
+	d := open(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	seen := make(chan int, 16)
+	done := make(chan error, 1)
+	go func() { done <- d.Watch(ctx, Classifier, func(is []Instance) { seen <- len(is) }) }()
+	expect := func(n int) {
+		t.Helper()
+		select {
+		case got := <-seen:
+			if got != n {
+				t.Fatalf("watch reports %d instances, want %d", got, n)
+			}
+		case <-ctx.Done():
+			t.Fatalf("watch did not report %d instances", n)
+		}
+	}
+	expect(0)
+	c, err := d.Claim(Classifier, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	expect(1)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect(0)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDialChecksThePeer(t *testing.T) {
+	d := open(t)
+	c, err := d.Claim(Router, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l, err := c.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan error, 1)
+	go func() {
+		u, err := l.AcceptUnix()
+		if err == nil {
+			err = CheckPeer(u)
+			u.Close()
+		}
+		accepted <- err
+	}()
+	u, err := Dial(context.Background(), d.Socket(Router, "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Close()
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	var ne net.Error
+	if _, err := Dial(context.Background(), d.Socket(Router, "9")); err == nil || !errors.As(err, &ne) {
+		t.Fatalf("dialling nobody: got %v", err)
+	}
+}
+
+func TestSecretIsSharedAndPrivate(t *testing.T) {
+	d := open(t)
+	got := make(chan []byte, 8)
+	for range cap(got) {
+		go func() {
+			b, err := d.Secret("template.key", 16)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- b
+		}()
+	}
+	first := <-got
+	for range cap(got) - 1 {
+		if b := <-got; !bytes.Equal(b, first) {
+			t.Fatal("two services read different secrets")
+		}
+	}
+	st, err := os.Stat(d.Join("template.key"))
+	if err != nil || st.Mode().Perm() != 0o600 || len(first) != 16 {
+		t.Fatalf("secret file: %v, %v, %d bytes; want mode 0600 and 16 bytes", st.Mode(), err, len(first))
+	}
+}

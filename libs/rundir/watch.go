@@ -1,0 +1,110 @@
+package rundir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+)
+
+// Instance is one running service instance.
+type Instance struct {
+	Service string
+	ID      string
+	// Socket is the path of its main socket.
+	Socket string
+}
+
+// List gives the running instances of a service that accept connections, by id.
+// Sockets of dead instances are removed on the way.
+func (d *Dir) List(service string) ([]Instance, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("list run_dir: %w", err)
+	}
+	var out []Instance
+	for _, e := range entries {
+		id, ok := split(e.Name(), service)
+		if !ok {
+			continue
+		}
+		if !d.alive(service, id) {
+			d.bury(service, id)
+			continue
+		}
+		out = append(out, Instance{Service: service, ID: id, Socket: d.Socket(service, id)})
+	}
+	slices.SortFunc(out, func(a, b Instance) int {
+		if len(a.ID) != len(b.ID) { // 2 before 10
+			return len(a.ID) - len(b.ID)
+		}
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+// alive reports whether a process holds the instance's lock. A shared lock is
+// tried, so that two services that look at the same moment do not see each other.
+func (d *Dir) alive(service, id string) bool {
+	f, err := os.Open(d.lock(service, id))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(flock(f, unix.LOCK_SH), unix.EWOULDBLOCK)
+}
+
+// bury removes a dead instance's names, holding its lock meanwhile so that an
+// instance that starts at this moment does not lose its new sockets.
+func (d *Dir) bury(service, id string) {
+	c, err := d.claim(service, id)
+	if err != nil {
+		return
+	}
+	_ = c.Close()
+}
+
+// rescan bounds how long a change goes unnoticed when its notification is lost,
+// and how long a killed instance (whose files stay) counts as running.
+const rescan = 500 * time.Millisecond
+
+// Watch calls changed with the running instances of a service: once at the
+// start, then whenever the set is another one. It returns when ctx ends.
+func (d *Dir) Watch(ctx context.Context, service string, changed func([]Instance)) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch run_dir: %w", err)
+	}
+	defer w.Close()
+	if err := w.Add(d.path); err != nil {
+		return fmt.Errorf("watch run_dir: %w", err)
+	}
+	tick := time.NewTicker(rescan)
+	defer tick.Stop()
+	var last []Instance
+	for first := true; ; first = false {
+		now, err := d.List(service)
+		if err != nil {
+			return err
+		}
+		if first || !slices.Equal(now, last) {
+			last = now
+			changed(now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-w.Events:
+		case <-w.Errors: // an overflowed queue: the list is read again anyway
+		}
+	}
+}

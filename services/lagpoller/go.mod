@@ -1,0 +1,3 @@
+module github.com/pgpilot/pgpilot/services/lagpoller
+
+go 1.26

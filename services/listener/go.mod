@@ -1,0 +1,3 @@
+module github.com/pgpilot/pgpilot/services/listener
+
+go 1.26

@@ -1,0 +1,3 @@
+module github.com/pgpilot/pgpilot/services/router
+
+go 1.26
