@@ -1,0 +1,39 @@
+package bus
+
+import "strings"
+
+// Version is the payload version this build writes.
+const Version = 1
+
+// Subjects. Those ending in a dot are prefixes.
+const (
+	// SubjectLag carries a Lag of one backend: SubjectLag + SafeName(backend).
+	SubjectLag = "pgpilot.lag."
+	// SubjectLagSnapshot answers a request with a LagSnapshot of all backends.
+	SubjectLagSnapshot = "pgpilot.lag.snapshot"
+	// SubjectTopology carries a Topology whenever it changes, and repeats it.
+	SubjectTopology = "pgpilot.topology"
+	// SubjectTopologySnapshot answers a request with the current Topology.
+	SubjectTopologySnapshot = "pgpilot.topology.snapshot"
+	// SubjectFenceWant carries a Want from each router that waits for an LSN.
+	SubjectFenceWant = "pgpilot.fence.want"
+	// SubjectVerdict carries a Verdict: SubjectVerdict + SafeName(database).
+	SubjectVerdict = "pgpilot.verdict."
+	// SubjectVerdictFlush carries a Flush.
+	SubjectVerdictFlush = "pgpilot.verdict.flush"
+)
+
+// SafeName makes a name usable as one token of a subject: everything but ASCII
+// letters, digits, _ and - becomes _. Payloads carry the exact name.
+func SafeName(s string) string {
+	if s == "" {
+		return "_"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, s)
+}

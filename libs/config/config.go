@@ -1,0 +1,192 @@
+package config
+
+import "time"
+
+// Config is the whole configuration. Default gives every key its default; Load
+// reads a file over it and validates.
+type Config struct {
+	// RunDir is where the services' sockets live; private to one user.
+	RunDir string `json:"run_dir"`
+	// Listen is the TCP address for clients, host:port. Empty: none.
+	Listen string `json:"listen"`
+	// ListenUnix is a folder for PostgreSQL-style Unix sockets; the socket in it is
+	// .s.PGSQL.<port of listen>. Empty: none.
+	ListenUnix string `json:"listen_unix"`
+	// Primary is the server expected to accept writes; Replicas stream from it. In
+	// the file each is "host:port" or an object.
+	Primary  Backend   `json:"primary"`
+	Replicas []Backend `json:"replicas"`
+	// Users may log in, and are logged in to the servers under the same name.
+	Users []User `json:"users"`
+	// Monitor is the login for pgpilot's own connections.
+	Monitor       Monitor       `json:"monitor"`
+	Limits        Limits        `json:"limits"`
+	Pool          Pool          `json:"pool"`
+	Health        Health        `json:"health"`
+	Fencing       Fencing       `json:"fencing"`
+	Routing       Routing       `json:"routing"`
+	Classify      Classify      `json:"classify"`
+	Bus           Bus           `json:"bus"`
+	Observability Observability `json:"observability"`
+}
+
+// Backend is one PostgreSQL server. An address is exactly one server: no
+// round-robin name, no pooler behind it.
+type Backend struct {
+	// Name is used in logs, metrics and subjects; the address where it is not given.
+	Name string `json:"name"`
+	// Address is host:port, or the folder of a Unix socket followed by :port.
+	Address string `json:"address"`
+}
+
+// User is one login. Exactly one of Password, PasswordFile and PasswordEnv.
+type User struct {
+	Name     string `json:"name"`
+	Password string `json:"password"`
+	// PasswordFile names a file whose first line is the password.
+	PasswordFile string `json:"password_file"`
+	// PasswordEnv names an environment variable that holds the password.
+	PasswordEnv string `json:"password_env"`
+}
+
+// Monitor is the login with which pgpilot watches servers. It needs LOGIN,
+// REPLICATION and membership in pg_read_all_stats (or pg_monitor). Without a
+// user, the first entry of users is taken.
+type Monitor struct {
+	User         string `json:"user"`
+	Password     string `json:"password"`
+	PasswordFile string `json:"password_file"`
+	PasswordEnv  string `json:"password_env"`
+	// Database it connects to, "postgres" by default.
+	Database string `json:"database"`
+}
+
+// Limits of the listener.
+type Limits struct {
+	// MaxClients is how many clients may be connected at once.
+	MaxClients int `json:"max_clients"`
+	// LoginTimeout bounds everything up to authentication (authentication_timeout).
+	LoginTimeout Duration `json:"login_timeout"`
+}
+
+// Pool modes.
+const (
+	// Session lends a server connection for the client's whole session.
+	Session = "session"
+	// Transaction lends it for one statement or transaction.
+	Transaction = "transaction"
+)
+
+// Pool sizes and waits, per host, backend, user and database.
+type Pool struct {
+	// Mode is Session or Transaction.
+	Mode string `json:"mode"`
+	// MaxSize is the most server connections, divided between the host's routers.
+	MaxSize int `json:"max_size"`
+	// MaxWaiters is how many sessions may queue for a connection; more are refused.
+	MaxWaiters int `json:"max_waiters"`
+	// AcquireTimeout is the longest wait for a connection.
+	AcquireTimeout Duration `json:"acquire_timeout"`
+	// IdleTimeout closes a server connection unused for this long.
+	IdleTimeout Duration `json:"idle_timeout"`
+}
+
+// Health of servers as the lagpoller judges it.
+type Health struct {
+	// Interval between polls of a server when nothing waits for news.
+	Interval Duration `json:"interval"`
+	// Timeout of one poll.
+	Timeout Duration `json:"timeout"`
+	// FailureThreshold is how many polls in a row must fail to call a server ill.
+	FailureThreshold int `json:"failure_threshold"`
+	// BaseBackoff and MaxBackoff bound the wait before an ill server is tried again.
+	BaseBackoff Duration `json:"base_backoff"`
+	MaxBackoff  Duration `json:"max_backoff"`
+	// StaleAfter is how long the lagpoller may be silent before routers take a
+	// replica's state for unknown.
+	StaleAfter Duration `json:"stale_after"`
+}
+
+// Fencing modes.
+const (
+	// Relaxed reads on any healthy replica.
+	Relaxed = "relaxed"
+	// Strict reads only where the session's own writes are provably replayed.
+	Strict = "strict"
+)
+
+// Fencing of reads.
+type Fencing struct {
+	// Mode is Relaxed or Strict.
+	Mode string `json:"mode"`
+	// Wait is the longest a read waits for its fence to be settled before it goes
+	// to the primary.
+	Wait Duration `json:"wait"`
+	// BurstInterval is the pause between polls of a replica while a router waits
+	// for a position.
+	BurstInterval Duration `json:"burst_interval"`
+}
+
+// Routing policies.
+const (
+	RoundRobin    = "round-robin"
+	LeastInFlight = "least-in-flight"
+)
+
+// Routing of reads.
+type Routing struct {
+	// Policy is RoundRobin or LeastInFlight.
+	Policy string `json:"policy"`
+	// AllToPrimary sends everything to the primary: the emergency switch.
+	AllToPrimary bool `json:"all_to_primary"`
+}
+
+// Classify is how routers ask classifiers.
+type Classify struct {
+	// Timeout after which an unanswered statement is treated as a write.
+	Timeout Duration `json:"timeout"`
+	// CacheSize is the number of verdicts kept by each router and classifier.
+	CacheSize int `json:"cache_size"`
+	// MaxText is the longest statement text, in bytes, that is classified; a longer
+	// one is a write.
+	MaxText int `json:"max_text"`
+}
+
+// Bus is the embedded NATS server.
+type Bus struct {
+	// Listen is its TCP address for operators (subscribe only). Empty: none.
+	Listen string `json:"listen"`
+}
+
+// Observability of the services.
+type Observability struct {
+	// MetricsAddr is the TCP address where the listener relays every service's
+	// metrics and health. Empty: none.
+	MetricsAddr string `json:"metrics_addr"`
+	// Pprof serves /debug/pprof on each service's HTTP socket and the relay.
+	Pprof bool `json:"pprof"`
+	// LogFormat is "text" or "json".
+	LogFormat string `json:"log_format"`
+}
+
+// Default gives the configuration of an empty file.
+func Default() *Config {
+	return &Config{
+		RunDir:        "/run/pgpilot",
+		Listen:        "127.0.0.1:6432",
+		Monitor:       Monitor{Database: "postgres"},
+		Limits:        Limits{MaxClients: 10000, LoginTimeout: Duration(60 * time.Second)},
+		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
+		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
+		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
+		Routing:       Routing{Policy: LeastInFlight},
+		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20},
+		Bus:           Bus{Listen: "127.0.0.1:4222"},
+		Observability: Observability{LogFormat: "text"},
+	}
+}
+
+// Backends lists the primary and the replicas, in the file's order.
+func (c *Config) Backends() []Backend {
+	return append([]Backend{c.Primary}, c.Replicas...)
+}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Duration is a time.Duration written as a string with a unit, such as "250ms",
+// "5s" or "1m30s".
+type Duration time.Duration
+
+// D gives the value as a time.Duration.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+// String gives the text form.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalJSON implements json.Marshaler.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("want a duration with a unit, such as \"250ms\" or \"5s\", not %s", b)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration: write a number with a unit, such as \"250ms\" or \"5s\"", s)
+	}
+	*d = Duration(v)
+	return nil
+}

@@ -1,0 +1,81 @@
+package verdict
+
+import "strings"
+
+// Kind says where a statement may run.
+type Kind uint8
+
+const (
+	// Write runs on the primary and fences its session. It is the zero value:
+	// whatever is not proven to read is a write.
+	Write Kind = iota
+	// Read is proven to change nothing and to depend on nothing but replicated
+	// data and its own text; it may run on a replica.
+	Read
+)
+
+// String gives "write" or "read".
+func (k Kind) String() string {
+	if k == Read {
+		return "read"
+	}
+	return "write"
+}
+
+// Effect is a set of things a statement does beside reading and writing tables.
+type Effect uint32
+
+const (
+	// Transaction: begins, ends or configures a transaction (BEGIN, COMMIT,
+	// SAVEPOINT, PREPARE TRANSACTION, SET TRANSACTION, …).
+	Transaction Effect = 1 << iota
+	// Session: leaves something in the server session that a later statement of
+	// the same client may rely on: settings, temporary tables, PREPARE, LISTEN,
+	// session advisory locks, cursors WITH HOLD, LOAD, sequence values.
+	Session
+	// Unproven: runs code whose effects on the server session are unknown (DO,
+	// CALL, functions not known to be harmless). The connection must be reset
+	// before another client gets it.
+	Unproven
+	// ResetsSession: DISCARD ALL, which ends what Session left behind.
+	ResetsSession
+	// Unparsable: the text could not be parsed; the server will say why.
+	Unparsable
+)
+
+var effectNames = []struct {
+	e    Effect
+	name string
+}{
+	{Transaction, "transaction"},
+	{Session, "session"},
+	{Unproven, "unproven"},
+	{ResetsSession, "resets_session"},
+	{Unparsable, "unparsable"},
+}
+
+// Has reports whether all effects of o are in e.
+func (e Effect) Has(o Effect) bool { return e&o == o }
+
+// Names lists the effects in a fixed order, for people and for JSON.
+func (e Effect) Names() []string {
+	var out []string
+	for _, n := range effectNames {
+		if e.Has(n.e) {
+			out = append(out, n.name)
+		}
+	}
+	return out
+}
+
+// String joins the names with "+".
+func (e Effect) String() string { return strings.Join(e.Names(), "+") }
+
+// Verdict is the classifier's judgement of a statement string.
+type Verdict struct {
+	Kind    Kind
+	Effects Effect
+	// Fingerprint is pg_query's, the same for statements of one shape; zero where
+	// the text could not be parsed.
+	Fingerprint uint64
+}
