@@ -1,0 +1,17 @@
+// Package service is the frame of every pgpilot service's process: flags, the
+// configuration, the run directory, the logger, the metrics and health socket,
+// signals and reloads. A service's main is one line:
+//
+//	func main() { os.Exit(service.Main(rundir.Router, serve)) }
+//
+// Order of start: flags, configuration, run directory, claim of the instance's
+// names, HTTP socket, configuration watch, then the service's own serve function.
+// The end is the same in reverse: serve returns, the watch and the HTTP server
+// are stopped and waited for, the claim is given up and its sockets are removed.
+// The HTTP socket thus answers for as long as the service does anything; /readyz
+// says 503 until serve has called Env.Health.Ready and again once it is told to
+// stop.
+//
+// Signals: SIGTERM and SIGINT end the context that serve got, a second one ends
+// the process at once; SIGHUP reads the configuration again.
+package service

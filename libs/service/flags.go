@@ -1,0 +1,42 @@
+package service
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
+)
+
+// options are the flags every service has.
+type options struct {
+	config  string
+	id      string
+	level   slog.Level
+	version bool
+}
+
+// parseFlags reads a service's arguments. The error is flag.ErrHelp when only the
+// usage was asked for; it has been written to w then, as has any complaint.
+func parseFlags(name string, args []string, w io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(w)
+	fs.StringVar(&o.config, "config", "", "configuration `file` (default: pgpilot.json here, then /etc/pgpilot/pgpilot.json)")
+	fs.StringVar(&o.id, "id", "", "instance `id`, up to 16 letters, digits, _ or - (default: the first free number)")
+	fs.Func("log-level", "least `level` to log: debug, info, warn or error (default info)", func(s string) (err error) {
+		o.level, err = obs.ParseLevel(s)
+		return err
+	})
+	fs.BoolVar(&o.version, "version", false, "print the version and exit")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		err := fmt.Errorf("unexpected argument %q: every option of %s is a flag, see -help", fs.Arg(0), name)
+		fmt.Fprintln(w, err)
+		return o, err
+	}
+	return o, nil
+}

@@ -1,0 +1,120 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/obs"
+)
+
+// settle is how long the file's folder must be quiet before the file is read: an
+// editor writes, renames and changes modes in several steps.
+const settle = 100 * time.Millisecond
+
+// reloader reads the configuration again when asked or when the file changes, and
+// passes it on if it is valid.
+type reloader struct {
+	path    string
+	current *config.Config
+	out     chan *config.Config // holds one: the latest
+	asked   chan struct{}
+	results *prometheus.CounterVec
+	log     *slog.Logger
+}
+
+func newReloader(path string, current *config.Config, reg *prometheus.Registry, log *slog.Logger) *reloader {
+	r := &reloader{
+		path:    path,
+		current: current,
+		out:     make(chan *config.Config, 1),
+		asked:   make(chan struct{}, 1),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgpilot_config_reloads_total",
+			Help: "Times the configuration was read again: ok, or refused because of what is in it.",
+		}, []string{"result"}),
+		log: log,
+	}
+	for _, result := range []string{"ok", "refused"} {
+		r.results.WithLabelValues(result)
+	}
+	reg.MustRegister(r.results)
+	return r
+}
+
+// request asks for a reload whether or not the file changed: a file it names may
+// have.
+func (r *reloader) request() {
+	select {
+	case r.asked <- struct{}{}:
+	default: // one is already asked for
+	}
+}
+
+// watch reloads until ctx ends. The folder is watched, not the file: editors and
+// mounted volumes put a new file under the old name.
+func (r *reloader) watch(ctx context.Context) {
+	var events <-chan fsnotify.Event
+	var failures <-chan error
+	if w, err := fsnotify.NewWatcher(); err != nil {
+		r.log.Warn("changes of the configuration are only seen at SIGHUP", obs.KeyError, err)
+	} else {
+		defer w.Close()
+		if err := w.Add(filepath.Dir(r.path)); err != nil {
+			r.log.Warn("changes of the configuration are only seen at SIGHUP", obs.KeyError, err)
+		}
+		events, failures = w.Events, w.Errors
+	}
+	seen, _ := os.ReadFile(r.path)
+	quiet := time.NewTimer(settle) // catches a change between Load and now
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-events:
+			quiet.Reset(settle)
+		case <-failures: // an overflowed queue: look
+			quiet.Reset(settle)
+		case <-quiet.C:
+			data, err := os.ReadFile(r.path)
+			if err != nil || bytes.Equal(data, seen) {
+				continue // being replaced, or another file of the folder
+			}
+			seen = data
+			r.load()
+		case <-r.asked:
+			seen, _ = os.ReadFile(r.path)
+			r.load()
+		}
+	}
+}
+
+// load reads the file and passes it on, or says why not.
+func (r *reloader) load() {
+	next, err := config.Load(r.path)
+	var changed []string
+	if err == nil {
+		changed, err = config.Changes(r.current, next)
+	}
+	if err != nil {
+		r.results.WithLabelValues("refused").Inc()
+		r.log.Error("the new configuration is refused and the old one stays", obs.KeyPath, r.path, obs.KeyError, err)
+		return
+	}
+	r.current = next
+	select {
+	case <-r.out:
+	default:
+	}
+	r.out <- next // this goroutine is the only sender, so there is room
+	r.results.WithLabelValues("ok").Inc()
+	r.log.Info("configuration reloaded", obs.KeyPath, r.path, obs.KeyConfigKeys, changed)
+}

@@ -1,0 +1,174 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+// Exit codes. A process that ended with exitUsage ends the same way when it is
+// started again unchanged.
+const (
+	exitClean = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+var errStopping = errors.New("shutting down")
+
+// Main runs a service until it is done or the process is told to stop, and gives
+// the exit code: 0 after a clean end, 1 after a failure, 2 when the flags or the
+// configuration are at fault. The context given to serve ends at SIGTERM or
+// SIGINT; serve then finishes what it must and returns nil or the context's
+// error.
+func Main(name string, serve func(ctx context.Context, env *Env) error) int {
+	return run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, name, serve)
+}
+
+// run is Main with its surroundings passed in; the end of ctx stands for SIGTERM.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, name string, serve func(context.Context, *Env) error) int {
+	o, err := parseFlags(name, args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitClean
+	case err != nil:
+		return exitUsage
+	case o.version:
+		fmt.Fprintln(stdout, name, Version())
+		return exitClean
+	}
+	if o.config == "" {
+		if o.config, err = config.Find(); err != nil {
+			fmt.Fprintln(stderr, err)
+			return exitUsage
+		}
+	}
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitUsage
+	}
+	log := obs.NewLogger(stderr, cfg.Observability.LogFormat, o.level).With(obs.KeyService, name)
+	if err := start(ctx, o, cfg, log, name, serve); err != nil {
+		log.Error("service failed", obs.KeyError, err)
+		return exitError
+	}
+	return exitClean
+}
+
+// start opens what the service needs, runs it, and closes everything in reverse.
+func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger, name string, serve func(context.Context, *Env) error) (err error) {
+	dir, err := rundir.Open(cfg.RunDir)
+	if err != nil {
+		return err
+	}
+	claim, err := dir.Claim(name, o.id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, claim.Close()) }()
+	log = log.With(obs.KeyInstance, claim.ID())
+
+	http, err := claim.ListenHTTP()
+	if err != nil {
+		return err
+	}
+	env := &Env{
+		Config:  cfg,
+		Log:     log,
+		Dir:     dir,
+		Claim:   claim,
+		Metrics: obs.NewRegistry(Version()),
+		Health:  obs.NewHealth(),
+		Version: Version(),
+	}
+	reload := newReloader(o.config, cfg, env.Metrics, log)
+	env.Reloads = reload.out
+
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	// Two contexts: serve's ends first, and only when it has returned do the
+	// goroutines around it.
+	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
+	serving, stopServing := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopAround()
+	defer stopServing(nil)
+	wg.Go(func() {
+		handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
+		if err := obs.Serve(around, &peers{http, log}, handler, log); err != nil {
+			stopServing(err)
+		}
+	})
+	wg.Go(func() { reload.watch(around) })
+	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
+	wg.Go(func() { announce(around, serving, env.Health, log) })
+
+	log.Info("starting", obs.KeyVersion, env.Version, obs.KeyPath, o.config)
+	err = serve(serving, env)
+	if cause := context.Cause(serving); cause != nil {
+		if errors.Is(err, serving.Err()) {
+			err = nil // the answer to being told to stop
+		}
+		if !errors.Is(cause, errStopping) && !errors.Is(cause, ctx.Err()) {
+			err = errors.Join(cause, err)
+		}
+	}
+	log.Info("stopped")
+	return err
+}
+
+// heed acts on signals until ctx ends.
+func heed(ctx context.Context, signals <-chan os.Signal, reload *reloader, stop context.CancelCauseFunc, log *slog.Logger) {
+	stopping := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-signals:
+			switch {
+			case s == syscall.SIGHUP:
+				reload.request()
+			case stopping:
+				log.Error("ending at once", obs.KeySignal, s.String())
+				os.Exit(exitError)
+			default:
+				stopping = true
+				log.Info("shutting down; the same signal again ends the process at once", obs.KeySignal, s.String())
+				stop(errStopping)
+			}
+		}
+	}
+}
+
+// announce passes on that the service is ready, and later that it is stopping.
+func announce(ctx, serving context.Context, health *obs.Health, log *slog.Logger) {
+	tell := func(state string) {
+		if err := notify(state); err != nil {
+			log.Warn("systemd was not told", obs.KeyReason, state, obs.KeyError, err)
+		}
+	}
+	select {
+	case <-health.Started():
+		log.Info("ready")
+		tell("READY=1")
+	case <-serving.Done():
+	}
+	<-serving.Done()
+	health.Set("process", errStopping)
+	tell("STOPPING=1")
+}
