@@ -1,6 +1,9 @@
 package verdict
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Kind says where a statement may run.
 type Kind uint8
@@ -20,6 +23,17 @@ func (k Kind) String() string {
 		return "read"
 	}
 	return "write"
+}
+
+// ParseKind reads what Kind.String writes.
+func ParseKind(s string) (Kind, error) {
+	switch s {
+	case "read":
+		return Read, nil
+	case "write":
+		return Write, nil
+	}
+	return Write, fmt.Errorf("unknown statement kind %q", s)
 }
 
 // Effect is a set of things a statement does beside reading and writing tables.
@@ -54,6 +68,26 @@ var effectNames = []struct {
 	{Unparsable, "unparsable"},
 }
 
+// known is every effect that this build understands.
+const known = Transaction | Session | Unproven | ResetsSession | Unparsable
+
+// ParseEffects reads what Effect.Names lists. A name from a newer build is an
+// error: an effect that is not understood cannot be honoured.
+func ParseEffects(names []string) (Effect, error) {
+	var e Effect
+next:
+	for _, s := range names {
+		for _, n := range effectNames {
+			if n.name == s {
+				e |= n.e
+				continue next
+			}
+		}
+		return 0, fmt.Errorf("unknown statement effect %q", s)
+	}
+	return e, nil
+}
+
 // Has reports whether all effects of o are in e.
 func (e Effect) Has(o Effect) bool { return e&o == o }
 
@@ -79,3 +113,7 @@ type Verdict struct {
 	// the text could not be parsed.
 	Fingerprint uint64
 }
+
+// Unclassified is what must be taken for true of a text that nobody judged: it
+// may write, and it may run code that leaves traces in the server session.
+func Unclassified() Verdict { return Verdict{Kind: Write, Effects: Unproven} }

@@ -1,0 +1,45 @@
+package verdict
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+)
+
+// Message is the verdict as it travels on bus.SubjectVerdict.
+func (v Verdict) Message(database string, key [16]byte) bus.Verdict {
+	return bus.Verdict{
+		V:           bus.Version,
+		Database:    database,
+		Key:         hex.EncodeToString(key[:]),
+		Fingerprint: fmt.Sprintf("%016x", v.Fingerprint),
+		Kind:        v.Kind.String(),
+		Effects:     v.Effects.Names(),
+	}
+}
+
+// FromMessage reads a verdict from the bus. A message that is not wholly
+// understood is an error, to be counted and ignored: half a verdict is none.
+func FromMessage(m bus.Verdict) (key [16]byte, v Verdict, err error) {
+	if m.V != bus.Version {
+		return key, Verdict{}, fmt.Errorf("verdict message has version %d, this build reads %d", m.V, bus.Version)
+	}
+	if hex.DecodedLen(len(m.Key)) != len(key) {
+		return key, Verdict{}, fmt.Errorf("verdict message has a key of %d digits, want %d", len(m.Key), hex.EncodedLen(len(key)))
+	}
+	if _, err := hex.Decode(key[:], []byte(m.Key)); err != nil {
+		return key, Verdict{}, fmt.Errorf("read key of a verdict message: %w", err)
+	}
+	if v.Kind, err = ParseKind(m.Kind); err != nil {
+		return key, Verdict{}, err
+	}
+	if v.Effects, err = ParseEffects(m.Effects); err != nil {
+		return key, Verdict{}, err
+	}
+	if v.Fingerprint, err = strconv.ParseUint(m.Fingerprint, 16, 64); err != nil {
+		return key, Verdict{}, fmt.Errorf("read fingerprint of a verdict message: %w", err)
+	}
+	return key, v, nil
+}
