@@ -1,0 +1,176 @@
+package handoff
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	headerSize = 5
+	// MaxFDs is how many descriptors one message may carry: the client's and those
+	// of leased server connections.
+	MaxFDs = 8
+	// maxBody bounds a message: a record, and unread bytes up to the largest
+	// statement text that is held before routing.
+	maxBody = 4 + MaxRecord + 16<<20
+)
+
+// Conn carries messages and descriptors over a stream socket. Send may be called
+// from several goroutines, Receive from one.
+type Conn struct {
+	conn *net.UnixConn
+
+	mu  sync.Mutex // guards writes: a message's bytes stay together
+	err error      // the first failed write; what follows it would be garbage
+}
+
+// NewConn takes ownership of a connected Unix stream socket.
+func NewConn(c *net.UnixConn) *Conn { return &Conn{conn: c} }
+
+// Close ends the connection. A blocked Receive returns an error.
+func (c *Conn) Close() error { return c.conn.Close() }
+
+// sendTimeout bounds a send: a peer that does not read for this long is stuck.
+const sendTimeout = 5 * time.Second
+
+// Send writes a message whose body is v as JSON. The descriptors are duplicated
+// by the kernel; the caller still owns its own.
+func (c *Conn) Send(t Type, v any, fds ...int) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %q message: %w", t, err)
+	}
+	return c.send(t, body, fds)
+}
+
+// SendSession writes a session's record with its client's descriptor first.
+func (c *Conn) SendSession(r *Record, fds ...int) error {
+	body, err := r.encode()
+	if err != nil {
+		return err
+	}
+	return c.send(TypeSession, body, fds)
+}
+
+func (c *Conn) send(t Type, body []byte, fds []int) error {
+	if len(fds) > MaxFDs {
+		return fmt.Errorf("send %q message: %d descriptors are more than %d", t, len(fds), MaxFDs)
+	}
+	if len(body) > maxBody {
+		return fmt.Errorf("send %q message: %d bytes are more than %d", t, len(body), maxBody)
+	}
+	b := make([]byte, headerSize, headerSize+len(body))
+	binary.BigEndian.PutUint32(b, uint32(1+len(body)))
+	b[4] = byte(t)
+	b = append(b, body...)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	if err := c.writeLocked(b, fds); err != nil {
+		c.err = fmt.Errorf("send %q message: %w", t, err)
+		return c.err
+	}
+	return nil
+}
+
+func (c *Conn) writeLocked(b []byte, fds []int) error {
+	if err := c.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return err
+	}
+	if len(fds) > 0 {
+		n, _, err := c.conn.WriteMsgUnix(b, unix.UnixRights(fds...), nil)
+		if err != nil {
+			return err
+		}
+		b = b[n:] // the descriptors left with the first byte
+	}
+	_, err := c.conn.Write(b)
+	return err
+}
+
+// Receive reads the next message. It returns io.EOF when the peer has closed the
+// connection between messages. The caller owns the message's descriptors; those
+// of a message that cannot be read are closed.
+func (c *Conn) Receive() (*Message, error) {
+	var header [headerSize]byte
+	fds, err := c.readHeader(header[:])
+	if err != nil {
+		CloseFDs(fds)
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(header[:])
+	if n < 1 || n > 1+maxBody {
+		CloseFDs(fds)
+		return nil, fmt.Errorf("receive message: length %d is not between 1 and %d", n, 1+maxBody)
+	}
+	body := make([]byte, n-1)
+	if _, err := io.ReadFull(c.conn, body); err != nil {
+		CloseFDs(fds)
+		return nil, fmt.Errorf("receive %q message: %w", header[4], err)
+	}
+	return &Message{Type: Type(header[4]), Body: body, FDs: fds}, nil
+}
+
+func (c *Conn) readHeader(header []byte) ([]int, error) {
+	var fds []int
+	oob := make([]byte, unix.CmsgSpace(MaxFDs*4))
+	for got := 0; got < headerSize; {
+		n, oobn, flags, _, err := c.conn.ReadMsgUnix(header[got:], oob) // sets MSG_CMSG_CLOEXEC
+		if oobn > 0 {
+			more, perr := parseRights(oob[:oobn])
+			fds = append(fds, more...)
+			if perr != nil {
+				return fds, perr
+			}
+		}
+		switch {
+		case err != nil:
+			return fds, fmt.Errorf("receive message: %w", err)
+		case flags&unix.MSG_CTRUNC != 0:
+			return fds, errors.New("receive message: it carries more descriptors than allowed, or this process has no free ones (raise its file limit)")
+		case len(fds) > MaxFDs:
+			return fds, fmt.Errorf("receive message: it carries %d descriptors, more than %d", len(fds), MaxFDs)
+		case n == 0 && got == 0:
+			return fds, io.EOF
+		case n == 0:
+			return fds, fmt.Errorf("receive message: %w", io.ErrUnexpectedEOF)
+		}
+		got += n
+	}
+	return fds, nil
+}
+
+func parseRights(oob []byte) ([]int, error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("receive descriptors: %w", err)
+	}
+	var fds []int
+	for i := range msgs {
+		got, err := unix.ParseUnixRights(&msgs[i])
+		if err != nil {
+			continue // another kind of control message
+		}
+		fds = append(fds, got...)
+	}
+	return fds, nil
+}
+
+// CloseFDs closes descriptors that nobody takes. The other process's copies stay
+// open: nothing is shut down.
+func CloseFDs(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}

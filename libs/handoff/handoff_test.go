@@ -1,0 +1,214 @@
+package handoff
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"reflect"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// pair gives two connected ends.
+func pair(t *testing.T) (*Conn, *Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [2]*Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "pair")
+		c, err := net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = NewConn(c.(*net.UnixConn))
+		t.Cleanup(func() { out[i].Close() })
+	}
+	return out[0], out[1]
+}
+
+func openFDs(t *testing.T) int {
+	t.Helper()
+	es, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(es)
+}
+
+func sample() *Record {
+	return &Record{
+		Session: "l1-7", User: "pgpilot", Database: "app", Client: "127.0.0.1:5", Protocol: 3 << 16,
+		Startup: []Parameter{{"application_name", "psql"}, {"options", "-c geqo=off"}},
+		Cancel:  CancelKey{PID: 42, Secret: []byte{1, 2, 3, 4}},
+		Unread:  []byte("Q\x00\x00"),
+	}
+}
+
+func TestSessionTravelsWithItsSocket(t *testing.T) {
+	a, b := pair(t)
+	client, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(client[0])
+	want := sample()
+	if err := a.SendSession(want, client[1]); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(client[1])
+	m, err := b.Receive()
+	if err != nil || m.Type != TypeSession || len(m.FDs) != 1 {
+		t.Fatalf("received %+v, %v; want a session with one descriptor", m, err)
+	}
+	defer CloseFDs(m.FDs)
+	got, err := DecodeRecord(m.Body)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("decoded %+v, %v; want %+v", got, err, want)
+	}
+	fl, err := unix.FcntlInt(uintptr(m.FDs[0]), unix.F_GETFD, 0)
+	if err != nil || fl&unix.FD_CLOEXEC == 0 {
+		t.Fatalf("received descriptor is inherited by children (flags %d, %v)", fl, err)
+	}
+	if _, err := unix.Write(m.FDs[0], []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 8)
+	if n, err := unix.Read(client[0], buf); err != nil || string(buf[:n]) != "hello" {
+		t.Fatalf("client read %q, %v", buf[:n], err)
+	}
+}
+
+func TestMessagesKeepTheirOrderAndTheirDescriptors(t *testing.T) {
+	a, b := pair(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	fd, err := Dup(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	big := sample()
+	big.Unread = bytes.Repeat([]byte("x"), 3<<20) // far above a socket buffer: partial sends
+	sent := make(chan error, 1)
+	go func() {
+		err := a.Send(TypeHello, Hello{V: 1, Service: "listener", ID: "1"})
+		if err == nil {
+			err = a.SendSession(big, fd, fd)
+		}
+		if err == nil {
+			err = a.Send(TypeAck, SessionRef{Session: "x"})
+		}
+		sent <- err
+	}()
+	for _, want := range []struct {
+		t   Type
+		fds int
+	}{{TypeHello, 0}, {TypeSession, 2}, {TypeAck, 0}} {
+		m, err := b.Receive()
+		if err != nil || m.Type != want.t || len(m.FDs) != want.fds {
+			t.Fatalf("received %q with %d descriptors, %v; want %+v", m.Type, len(m.FDs), err, want)
+		}
+		CloseFDs(m.FDs)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if _, err := b.Receive(); !errors.Is(err, io.EOF) {
+		t.Fatalf("after the peer closed: %v, want EOF", err)
+	}
+}
+
+// A message that breaks off, is too long or carries too many descriptors must
+// not leave one of them open.
+func TestBrokenMessagesLeakNoDescriptor(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	many := make([]int, MaxFDs+4)
+	for i := range many {
+		many[i] = int(r.Fd())
+	}
+	for name, c := range map[string]struct {
+		bytes []byte
+		fds   []int
+	}{
+		"cut in the header":  {[]byte{0, 0}, many[:1]},
+		"cut in the body":    {[]byte{0, 0, 0, 9, 'S', 'x'}, many[:2]},
+		"zero length":        {[]byte{0, 0, 0, 0, 'S'}, many[:1]},
+		"hostile length":     {[]byte{0xFF, 0xFF, 0xFF, 0xFF, 'S'}, many[:1]},
+		"too many at once":   {[]byte{0, 0, 0, 1, 'S'}, many},
+		"more than expected": {[]byte{0, 0, 0, 1, 'S'}, many[:MaxFDs+1]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			before := openFDs(t)
+			if _, _, err := a.conn.WriteMsgUnix(c.bytes, unix.UnixRights(c.fds...), nil); err != nil {
+				t.Fatal(err)
+			}
+			a.Close()
+			if m, err := b.Receive(); err == nil {
+				t.Fatalf("received %+v, want an error", m)
+			}
+			if after := openFDs(t); after != before-1 { // a's own end is closed
+				t.Fatalf("%d descriptors open, want %d", after, before-1)
+			}
+		})
+	}
+}
+
+func TestDecodeRecordRefuses(t *testing.T) {
+	good, err := sample().encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		"nothing":       {},
+		"no JSON":       {0, 0, 0, 9},
+		"negative":      {0xFF, 0xFF, 0xFF, 0xFF, '{'},
+		"not JSON":      {0, 0, 0, 1, 'x'},
+		"newer version": append([]byte{0, 0, 0, 8}, `{"v":99}`...),
+		"no session":    append([]byte{0, 0, 0, 7}, `{"v":1}`...),
+		"cut":           good[:20],
+	} {
+		if r, err := DecodeRecord(b); err == nil {
+			t.Errorf("%s: decoded %+v, want an error", name, r)
+		}
+	}
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	good, err := sample().encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte{0, 0, 0, 2, '{', '}'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := DecodeRecord(b)
+		if err != nil {
+			return
+		}
+		again, err := r.encode()
+		if err != nil {
+			t.Fatalf("%+v decoded but does not encode: %v", r, err)
+		}
+		if back, err := DecodeRecord(again); err != nil || !bytes.Equal(back.Unread, r.Unread) {
+			t.Fatalf("%+v comes back as %+v, %v", r, back, err)
+		}
+	})
+}
