@@ -15,12 +15,14 @@ package sqltoken
 // Tags and end are below 0x20, where no word, parameter or self character begins.
 type encoder struct {
 	hasher hasher
-	n      int
-	buf    [4096]byte
+	// chained is set once a chunk was hashed and its digest put behind the header.
+	chained bool
+	n       int
+	buf     [4096]byte
 }
 
-// The header of each chunk: mode, server release, Context, digest of the chunk before.
-const headerSize = 1 + 1 + 16 + 16
+// headerSize is that of the mode, the server's release and the Context.
+const headerSize = 1 + 1 + 16
 
 const (
 	end            = 0x00
@@ -42,7 +44,7 @@ const (
 func (e *encoder) start(opts *Options) {
 	e.buf[1] = byte(opts.ServerMajor)
 	copy(e.buf[2:], opts.Context[:])
-	clear(e.buf[18:headerSize])
+	e.chained = false
 	e.n = headerSize
 }
 
@@ -52,20 +54,32 @@ func (e *encoder) sum(m mode) [16]byte {
 }
 
 // template ends the stream and returns its key.
-func (e *encoder) template() Key { return e.sum(modeTemplate) }
+func (e *encoder) template() Key {
+	if e.chained {
+		return e.sum(modeLastChunk)
+	}
+	return e.sum(modeTemplate)
+}
 
 // fullText returns the key of a text that has no template.
 func (e *encoder) fullText(text []byte) Key {
-	digest := e.hasher.text(text)
+	if len(text) <= len(e.buf)-headerSize {
+		e.n = headerSize + copy(e.buf[headerSize:], text)
+		return e.sum(modeFullText)
+	}
+	digest := e.hasher.digest(text)
 	e.n = headerSize + copy(e.buf[headerSize:], digest[:])
-	clear(e.buf[18:headerSize])
-	return e.sum(modeFullText)
+	return e.sum(modeLongText)
 }
 
 func (e *encoder) chunk() {
-	digest := e.sum(modeChunk)
-	copy(e.buf[18:], digest[:])
-	e.n = headerSize
+	m := modeFirstChunk
+	if e.chained {
+		m = modeNextChunk
+	}
+	digest := e.sum(m)
+	e.chained = true
+	e.n = headerSize + copy(e.buf[headerSize:], digest[:])
 }
 
 func (e *encoder) byte(c byte) {

@@ -34,11 +34,14 @@ func NewContext(secret Secret, parts ...string) Context {
 type mode byte
 
 const (
-	modeContext  mode = iota + 1
-	modeTemplate      // the end of a token stream
-	modeChunk         // a part of a token stream that goes on
-	modeFullText      // the digest of a text
-	modeText          // a text
+	modeContext    mode = iota + 1
+	modeTemplate        // a token stream
+	modeFirstChunk      // the first part of a long token stream
+	modeNextChunk       // a further part, behind the digest of the one before
+	modeLastChunk       // the last part, likewise
+	modeFullText        // a text
+	modeLongText        // the digest of a long text
+	modeDigest          // a long text
 )
 
 // hasher is SipHash-2-4 with 128 bits of result under one secret.
@@ -55,8 +58,8 @@ func (h hasher) sum(p []byte) (out [16]byte) {
 	return out
 }
 
-// text hashes a text of any length where it lies. A second secret takes the place of the mode byte,
-// which would need a copy.
-func (h hasher) text(p []byte) [16]byte {
-	return hasher{h.k0 ^ uint64(modeText), h.k1}.sum(p)
+// digest hashes a long text where it lies. A second secret takes the place of the mode byte, which
+// would need a copy.
+func (h hasher) digest(p []byte) [16]byte {
+	return hasher{h.k0 ^ uint64(modeDigest), h.k1}.sum(p)
 }

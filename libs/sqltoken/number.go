@@ -38,7 +38,11 @@ func (l *Lexer) number(start int) (Token, error) {
 	if !whole {
 		return l.emit(Float, 0, start, i), nil
 	}
-	return l.emit(wholeKind(text[start:i]), Whole, start, i), nil
+	kind := Integer
+	if i-start > len("999999999") {
+		kind = wholeKind(text[start:i])
+	}
+	return l.emit(kind, Whole, start, i), nil
 }
 
 // prefixedInteger reads 0x, 0o and 0b forms.

@@ -22,9 +22,11 @@ type Result struct {
 	FullText bool
 	// NonASCII is set if a byte of the text is above 0x7F.
 	NonASCII bool
-	// First is the word that begins the first statement, opening parentheses before it left out;
-	// Second the word right after it.
-	First, Second Keyword
+	// First is the word that begins the first statement, opening parentheses before it left out.
+	First Keyword
+	// Second is the word right after First. It is not looked at where First has templates (SELECT,
+	// INSERT, UPDATE, DELETE, MERGE, VALUES, TABLE, WITH).
+	Second Keyword
 	// Statements is the number of statements, empty ones not counted: 0 for an empty query. It is an
 	// upper bound, as a semicolon counts wherever it stands: inside the parentheses of CREATE RULE
 	// and inside BEGIN ATOMIC it parts no statements.
@@ -160,6 +162,9 @@ func (st *stream) begin(t Token) {
 		st.first = LookupKeyword(st.text[t.Start:t.End])
 		st.template = st.first.hasTemplate(st.lead == leadParen)
 		st.lead = leadSecond
+		if st.template {
+			st.lead = leadDone
+		}
 	case t.Kind == Self && st.text[t.Start] == '(':
 		st.lead = leadParen
 		st.enc.byte('(')
