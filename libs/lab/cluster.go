@@ -303,23 +303,22 @@ func (c *Cluster) removeAll(ctx context.Context, claim *folder, owner bool) erro
 	return nil
 }
 
-// CloseAbandoned closes the cluster in dir if no process owns it, for example because the one that did
-// was killed. It reports false without waiting if one does, or if there is no cluster. A detached
+// CloseAbandoned closes the cluster in dir, which must be a lab's folder, if no process owns it, for
+// example because the one that did was killed. It reports false, without waiting, if one does. A detached
 // cluster is owned by nobody.
 func CloseAbandoned(ctx context.Context, dir string) (bool, error) {
-	c, err := Open(dir)
-	if errors.Is(err, ErrNoCluster) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	lock, err := tryLock(filepath.Join(c.dir, lockFile))
+	lock, err := tryLock(filepath.Join(dir, lockFile))
 	if lock == nil {
 		return false, err
 	}
-	claim := &folder{dir: c.dir, lock: lock}
-	if err := c.removeAll(ctx, claim, false); err != nil {
+	claim := &folder{dir: dir, lock: lock}
+	c, err := Open(dir)
+	if err == nil {
+		err = c.removeAll(ctx, claim, false)
+	} else if errors.Is(err, ErrNoCluster) {
+		err = nil
+	}
+	if err != nil {
 		claim.release()
 		return false, err
 	}

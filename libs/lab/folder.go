@@ -29,7 +29,7 @@ type state struct {
 	FastUnsafe    bool     `json:"fast_unsafe"`
 	Primary       int      `json:"primary"` // number of the member last made primary
 	Ports         []int    `json:"ports"`   // by member number
-	Created       []string `json:"created"` // folders made for Dir, outermost first
+	Created       []string `json:"created"` // folders made up to Dir, outermost first
 }
 
 // folder is the claim on a lab's Dir: whoever holds it may start, extend or remove the lab.
@@ -158,8 +158,8 @@ func writeState(dir string, st state) error {
 
 func (f *folder) release() { _ = f.lock.Close() }
 
-// remove gives up the claim and deletes the lab's own files and the folders made for
-// it, unless something else has appeared in them.
+// remove gives up the claim and deletes the lab's own files, its folder, and the folders
+// made to hold that, as far as nothing else is in them.
 func (f *folder) remove() error {
 	var failed []error
 	for _, name := range []string{stateFile, stateFile + ".new", lockFile} {
@@ -167,9 +167,10 @@ func (f *folder) remove() error {
 			failed = append(failed, fmt.Errorf("remove the lab's files: %w", err))
 		}
 	}
-	for i := len(f.created) - 1; i >= 0; i-- {
-		if os.Remove(f.created[i]) != nil {
-			break
+	emptied := os.Remove(f.dir) == nil
+	for i := len(f.created) - 1; i >= 0 && emptied; i-- {
+		if f.created[i] != f.dir {
+			emptied = os.Remove(f.created[i]) == nil
 		}
 	}
 	f.release()

@@ -28,7 +28,8 @@ var ErrNoCluster = errors.New("no lab here")
 // Options says which cluster [Start] brings up. The zero value of everything but Dir
 // is usable: a primary alone, on a free port, owned by the calling process.
 type Options struct {
-	// Dir names the lab and is created if missing. A folder that holds anything but a lab is refused.
+	// Dir names the lab and is the lab's own: created if missing, removed with it. A folder that holds anything
+	// else is refused.
 	Dir string
 	// Replicas is the number of replicas wanted. For an existing lab a larger
 	// number adds replicas; a smaller one changes nothing.

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		args    string
+		want    command // of name, number, dir, replicas, port, portSet
+		wantErr string
+	}{
+		{args: "up", want: command{name: "up", dir: ".run/lab", replicas: 2, port: 55432}},
+		{args: "-dir x up -replicas 3 -port 7000", want: command{name: "up", dir: "x", replicas: 3, port: 7000, portSet: true}},
+		{args: "kill -dir x 0", want: command{name: "kill", dir: "x", replicas: 2, port: 55432}},
+		{args: "promote 2", want: command{name: "promote", number: 2, dir: ".run/lab", replicas: 2, port: 55432}},
+		{args: "", wantErr: "which command"},
+		{args: "stop", wantErr: `unknown command "stop"`},
+		{args: "down 1", wantErr: "down takes no argument"},
+		{args: "kill", wantErr: "kill takes the number of one member"},
+		{args: "kill 1 2", wantErr: "kill takes the number of one member"},
+		{args: "start primary", wantErr: `not "primary"`},
+	}
+	for _, test := range tests {
+		t.Run(test.args, func(t *testing.T) {
+			got, err := parse(strings.Fields(test.args))
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Fatalf("error %v, want %q", err, test.wantErr)
+				}
+				return
+			}
+			got.timeout = 0
+			if err != nil || got != test.want {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// freeBase finds a port that is free together with the one after it.
+func freeBase(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		a, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := a.Addr().(*net.TCPAddr).Port
+		b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
+		_ = a.Close()
+		if err == nil {
+			_ = b.Close()
+			return port
+		}
+	}
+	t.Fatal("no two neighbouring free ports")
+	return 0
+}
+
+func TestCommands(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lab")
+	base := strconv.Itoa(freeBase(t))
+	t.Cleanup(func() { _ = run(context.Background(), []string{"down", "-dir", dir}, &bytes.Buffer{}) })
+	// Each line of the table is a row of the status that the command prints.
+	steps := []struct {
+		args string
+		want []string
+	}{
+		{"up -replicas 1 -port " + base, []string{"primary primary", "replica1 replica running", "connect: psql"}},
+		{"up -replicas 1", []string{"primary primary", "replica1 replica running"}},
+		{"pause-replay 1", []string{"replica1 replica paused"}},
+		{"resume-replay 1", []string{"replica1 replica running"}},
+		{"kill 0", []string{"primary stopped"}},
+		{"promote 1", []string{"replica1 primary 2"}},
+		{"start 0", []string{"primary primary 1", "replica1 primary 2"}},
+		{"status", []string{"primary primary 1", "replica1 primary 2"}},
+		{"down", nil},
+		{"down", []string{"no lab in"}},
+	}
+	for _, step := range steps {
+		var out bytes.Buffer
+		if err := run(t.Context(), append(strings.Fields(step.args), "-dir", dir), &out); err != nil {
+			t.Fatalf("%s: %v", step.args, err)
+		}
+		for _, want := range step.want {
+			if !hasRow(out.String(), want) {
+				t.Errorf("%s: no row with %q in\n%s", step.args, want, out.String())
+			}
+		}
+	}
+	if err := run(t.Context(), []string{"status", "-dir", dir}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), `"lab up"`) {
+		t.Errorf("status without a lab says %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("down left %s: %v", dir, err)
+	}
+}
+
+// hasRow looks for a line that has all words in this order.
+func hasRow(text, words string) bool {
+	for line := range strings.Lines(text) {
+		rest, found := line, true
+		for _, word := range strings.Fields(words) {
+			var ok bool
+			_, rest, ok = strings.Cut(rest, word)
+			found = found && ok
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
