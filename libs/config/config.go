@@ -1,21 +1,26 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
 
 // Config is the whole configuration. Default gives every key its default; Load
-// reads a file over it and validates.
+// reads a file over it and validates. The tag reload:"restart" marks keys that
+// cannot change while a service runs.
 type Config struct {
 	// RunDir is where the services' sockets live; private to one user.
-	RunDir string `json:"run_dir"`
+	RunDir string `json:"run_dir" reload:"restart"`
 	// Listen is the TCP address for clients, host:port. Empty: none.
-	Listen string `json:"listen"`
+	Listen string `json:"listen" reload:"restart"`
 	// ListenUnix is a folder for PostgreSQL-style Unix sockets; the socket in it is
-	// .s.PGSQL.<port of listen>. Empty: none.
-	ListenUnix string `json:"listen_unix"`
+	// .s.PGSQL.<port of listen>, see UnixSocket. Empty: none.
+	ListenUnix string `json:"listen_unix" reload:"restart"`
 	// Primary is the server expected to accept writes; Replicas stream from it. In
 	// the file each is "host:port" or an object.
-	Primary  Backend   `json:"primary"`
-	Replicas []Backend `json:"replicas"`
+	Primary  Backend   `json:"primary" reload:"restart"`
+	Replicas []Backend `json:"replicas" reload:"restart"`
 	// Users may log in, and are logged in to the servers under the same name.
 	Users []User `json:"users"`
 	// Monitor is the login for pgpilot's own connections.
@@ -30,15 +35,6 @@ type Config struct {
 	Observability Observability `json:"observability"`
 }
 
-// Backend is one PostgreSQL server. An address is exactly one server: no
-// round-robin name, no pooler behind it.
-type Backend struct {
-	// Name is used in logs, metrics and subjects; the address where it is not given.
-	Name string `json:"name"`
-	// Address is host:port, or the folder of a Unix socket followed by :port.
-	Address string `json:"address"`
-}
-
 // User is one login. Exactly one of Password, PasswordFile and PasswordEnv.
 type User struct {
 	Name     string `json:"name"`
@@ -51,7 +47,8 @@ type User struct {
 
 // Monitor is the login with which pgpilot watches servers. It needs LOGIN,
 // REPLICATION and membership in pg_read_all_stats (or pg_monitor). Without a
-// user, the first entry of users is taken.
+// user, the first entry of users is taken; without a password, that of the entry
+// of users with the same name. A Config from Load has both filled in.
 type Monitor struct {
 	User         string `json:"user"`
 	Password     string `json:"password"`
@@ -80,7 +77,7 @@ const (
 // Pool sizes and waits, per host, backend, user and database.
 type Pool struct {
 	// Mode is Session or Transaction.
-	Mode string `json:"mode"`
+	Mode string `json:"mode" reload:"restart"`
 	// MaxSize is the most server connections, divided between the host's routers.
 	MaxSize int `json:"max_size"`
 	// MaxWaiters is how many sessions may queue for a connection; more are refused.
@@ -103,7 +100,8 @@ type Health struct {
 	BaseBackoff Duration `json:"base_backoff"`
 	MaxBackoff  Duration `json:"max_backoff"`
 	// StaleAfter is how long the lagpoller may be silent before routers take a
-	// replica's state for unknown.
+	// replica's state for unknown. Three intervals, but at least the default, where
+	// it is not given.
 	StaleAfter Duration `json:"stale_after"`
 }
 
@@ -125,6 +123,9 @@ type Fencing struct {
 	// BurstInterval is the pause between polls of a replica while a router waits
 	// for a position.
 	BurstInterval Duration `json:"burst_interval"`
+	// BoundedMS is how stale, in milliseconds, a read may be in the mode "bounded" of
+	// a later version. It is accepted and has no effect.
+	BoundedMS int `json:"bounded_ms"`
 }
 
 // Routing policies.
@@ -146,7 +147,7 @@ type Classify struct {
 	// Timeout after which an unanswered statement is treated as a write.
 	Timeout Duration `json:"timeout"`
 	// CacheSize is the number of verdicts kept by each router and classifier.
-	CacheSize int `json:"cache_size"`
+	CacheSize int `json:"cache_size" reload:"restart"`
 	// MaxText is the longest statement text, in bytes, that is classified; a longer
 	// one is a write.
 	MaxText int `json:"max_text"`
@@ -155,18 +156,18 @@ type Classify struct {
 // Bus is the embedded NATS server.
 type Bus struct {
 	// Listen is its TCP address for operators (subscribe only). Empty: none.
-	Listen string `json:"listen"`
+	Listen string `json:"listen" reload:"restart"`
 }
 
 // Observability of the services.
 type Observability struct {
 	// MetricsAddr is the TCP address where the listener relays every service's
 	// metrics and health. Empty: none.
-	MetricsAddr string `json:"metrics_addr"`
+	MetricsAddr string `json:"metrics_addr" reload:"restart"`
 	// Pprof serves /debug/pprof on each service's HTTP socket and the relay.
-	Pprof bool `json:"pprof"`
+	Pprof bool `json:"pprof" reload:"restart"`
 	// LogFormat is "text" or "json".
-	LogFormat string `json:"log_format"`
+	LogFormat string `json:"log_format" reload:"restart"`
 }
 
 // Default gives the configuration of an empty file.
@@ -174,6 +175,8 @@ func Default() *Config {
 	return &Config{
 		RunDir:        "/run/pgpilot",
 		Listen:        "127.0.0.1:6432",
+		Replicas:      []Backend{}, // not nil: an encoded Config must be a file, where a list is never null
+		Users:         []User{},
 		Monitor:       Monitor{Database: "postgres"},
 		Limits:        Limits{MaxClients: 10000, LoginTimeout: Duration(60 * time.Second)},
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
@@ -189,4 +192,18 @@ func Default() *Config {
 // Backends lists the primary and the replicas, in the file's order.
 func (c *Config) Backends() []Backend {
 	return append([]Backend{c.Primary}, c.Replicas...)
+}
+
+// UnixSocket gives the path of the clients' Unix socket, "" when there is none.
+// PostgreSQL clients look for .s.PGSQL.<port>; where nothing listens on TCP the
+// port is that of the default.
+func (c *Config) UnixSocket() string {
+	if c.ListenUnix == "" {
+		return ""
+	}
+	port := uint16(6432)
+	if _, p, err := splitAddress(c.Listen); err == nil {
+		port = p
+	}
+	return filepath.Join(c.ListenUnix, fmt.Sprintf(".s.PGSQL.%d", port))
 }

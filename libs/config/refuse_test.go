@@ -1,0 +1,138 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every message is one sentence with the line and the key that says what to do.
+func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
+	tests := []struct {
+		name string
+		// keys are added to a minimal file unless it begins with a brace; want is
+		// what follows "test.json".
+		keys string
+		want []string
+	}{
+		// Not JSON.
+		{"empty", "\n \n", []string{`:1: the file is empty: write a JSON object, at least with primary and users`}},
+		{"line comment", "{\n  // the primary\n  \"primary\": \"db1:5432\"}", []string{`:2: comments are not allowed in JSON: remove the comment`}},
+		{"block comment", "{\"listen\": /* all */ \":1\"}", []string{`:1: comments are not allowed in JSON: remove the comment`}},
+		{"hash comment", "# pgpilot\n{}", []string{`:1: comments are not allowed in JSON: remove the comment`}},
+		{"trailing comma in an object", "{\n\"listen\": \":1\",\n}", []string{`:3: remove the comma before }: the last entry has none after it`}},
+		{"trailing comma in a list", "{\"replicas\": [\"a:1\",\n]}", []string{`:2: remove the comma before ]: the last entry has none after it`}},
+		{"missing comma", "{\"listen\": \":1\"\n\"run_dir\": \"/r\"}", []string{`:2: put a comma between this entry and the one before it`}},
+		{"single quotes", "{'listen': ':1'}", []string{`:1: put texts and keys in double quotes, not in single ones`}},
+		{"cut short", "{\"pool\": {\n\"mode\": \"session\"", []string{`:2: the file ends too early: close every { and [ and every quoted text`}},
+		{"two values", "{}\n{}", []string{`:2: this is not JSON: invalid character '{' after top-level value`}},
+		{"not UTF-8", "{\n\"users\": [{\"name\": \"\xe4\"}]}", []string{`:2: the text is not UTF-8: save the file as UTF-8`}},
+		{"not an object", `["db1:5432"]`, []string{`:1: want an object in { }, not a list`}},
+		{"null", `null`, []string{`:1: null is no value: leave the key out for its default`}},
+
+		// Unknown and repeated keys.
+		{"misspelt key", `"pool": {"max_sise": 5}`, []string{`:2: pool.max_sise: there is no such key: did you mean pool.max_size?`}},
+		{"misspelt part", `"heath": {}`, []string{`:2: heath: there is no such key: did you mean health?`}},
+		{"key in the wrong place", `"max_waiters": 5`, []string{`:2: max_waiters: there is no such key: did you mean pool.max_waiters?`}},
+		{"letter case", `"Listen": ":1"`, []string{`:2: Listen: there is no such key: did you mean listen?`}},
+		{"nothing like it", `"routing": {"xyzzy": 1}`, []string{`:2: routing.xyzzy: there is no such key: known here are all_to_primary, policy`}},
+		{"misspelt in a list", `"replicas": ["a:1", {"adress": "b:1"}]`, []string{`:2: replicas[1].adress: there is no such key: did you mean replicas[1].address?`}},
+		{"repeated key", "\"listen\": \":1\",\n\"listen\": \":2\"", []string{`:3: listen: the key is already on line 2: keep one of them`}},
+		{"repeated key in an object", "\"pool\": {\"mode\": \"session\",\n\"mode\": \"session\"}", []string{`:3: pool.mode: the key is already on line 2: keep one of them`}},
+
+		// Wrong types.
+		{"number for text", `"listen": 6432`, []string{`:2: listen: want text in double quotes, not a number`}},
+		{"text for number", `"pool": {"max_size": "10"}`, []string{`:2: pool.max_size: want a number without quotes, not text`}},
+		{"fraction", `"pool": {"max_size": 1.5}`, []string{`:2: pool.max_size: want a whole number such as 10, not 1.5`}},
+		{"exponent", `"pool": {"max_size": 1e1}`, []string{`:2: pool.max_size: want a whole number such as 10, not 1e1`}},
+		{"too large", `"pool": {"max_size": 99999999999999999999}`, []string{`:2: pool.max_size: 99999999999999999999 is out of range: write a smaller number`}},
+		{"text for a switch", `"observability": {"pprof": "yes"}`, []string{`:2: observability.pprof: want true or false without quotes, not text`}},
+		{"null value", `"listen": null`, []string{`:2: listen: null is no value: leave the key out for its default`}},
+		{"number for a duration", `"health": {"interval": 5}`, []string{`:2: health.interval: want a duration in double quotes with a unit, such as "250ms" or "5s", not a number`}},
+		{"duration without unit", `"health": {"interval": "5"}`, []string{`:2: health.interval: "5" is not a duration: write a number with a unit, such as "250ms" or "5s"`}},
+		{"one replica for a list", `"replicas": "a:1"`, []string{`:2: replicas: want a list in [ ], not text`}},
+		{"number for a backend", `"replicas": [5433]`, []string{`:2: replicas[0]: want "host:port" or an object with an address, not a number`}},
+		{"text for an object", `"pool": "session"`, []string{`:2: pool: want an object in { }, not text`}},
+		{"secret of the wrong type", `{"primary": "a:1", "users": [{"name": "x", "password": 1234}]}`, []string{`:1: users[0].password: want text in double quotes, not a number`}},
+
+		// Servers.
+		{"no primary, no users", `{}`, []string{
+			`: primary: give the address of the server that accepts writes, as host:port`,
+			`: users: nobody could log in: list at least one user with a name and a password`}},
+		{"no port", `"replicas": ["db2"]`, []string{`:2: replicas[0]: "db2" is not a server's address: the port is missing, write host:port`}},
+		{"no port after a folder", `"replicas": ["/run/postgresql"]`, []string{`:2: replicas[0]: "/run/postgresql" is not a server's address: the port is missing, write host:port`}},
+		{"no host", `"replicas": [":5432"]`, []string{`:2: replicas[0]: ":5432" has no host: write host:port`}},
+		{"IPv6 without brackets", `"replicas": ["::1:5432"]`, []string{`:2: replicas[0]: "::1:5432" is not a server's address: write host:port, with an IPv6 address in brackets as in [::1]:5432`}},
+		{"port too high", `"replicas": [{"address": "db2:65536"}]`, []string{`:2: replicas[0].address: "db2:65536" is not a server's address: "65536" is not a port: write a number from 1 to 65535`}},
+		{"port zero", `"replicas": ["db2:0"]`, []string{`:2: replicas[0]: 0 is not a port: write a number from 1 to 65535`}},
+		{"port key out of range", `"replicas": [{"host": "db2", "port": 70000}]`, []string{`:2: replicas[0].port: 70000 is not a port: write a number from 1 to 65535`}},
+		{"port key zero", `"replicas": [{"host": "db2", "port": 0}]`, []string{`:2: replicas[0].port: 0 is not a port: write a number from 1 to 65535`}},
+		{"empty object", `"replicas": [{}]`, []string{`:2: replicas[0]: give the server's address as host:port`}},
+		{"address and host", `"replicas": [{"address": "a:1", "host": "a"}]`, []string{`:2: replicas[0]: give either address or host and port, not both`}},
+		{"address twice", "\"replicas\": [\"a:1\",\n{\"name\": \"b\", \"address\": \"A:1\"}]", []string{`:3: replicas[1].address: "A:1" is already the address of replicas[0]: list each server once`}},
+		{"primary among the replicas", `"replicas": ["db1:5432"]`, []string{`:2: replicas[0]: "db1:5432" is already the address of primary: list each server once`}},
+		{"name twice", `"replicas": [{"name": "r", "address": "a:1"}, {"name": "r", "address": "b:1"}]`, []string{`:2: replicas[1].name: "r" is already the name of replicas[0]: give each server its own`}},
+		{"name of a subject", `"replicas": [{"name": "snapshot", "address": "a:1"}]`, []string{`:2: replicas[0].name: "snapshot" is a subject of the bus: use another name`}},
+		{"control character", `"replicas": [{"name": "a\nb", "address": "a:1"}]`, []string{`:2: replicas[0].name: "a\nb" has a control character in it: use a plain name`}},
+
+		// Listening.
+		{"nowhere to connect", `"listen": ""`, []string{`:2: listen: nobody could connect: give listen or listen_unix`}},
+		{"a path to listen on", `"listen": "/tmp"`, []string{`:2: listen: "/tmp" is a path: write host:port, Unix sockets go into listen_unix`}},
+		{"listen without port", `"listen": "localhost"`, []string{`:2: listen: "localhost" is not an address to listen on: the port is missing, write host:port`}},
+		{"relative listen_unix", `"listen_unix": "run"`, []string{`:2: listen_unix: "run" is not an absolute path: begin it with a slash`}},
+		{"listen_unix too long", `"listen_unix": "/` + strings.Repeat("x", 93) + `"`, []string{`:2: listen_unix: a Unix socket's path holds 107 bytes and this one would have 108: use a shorter path`}},
+		{"listen_unix and any port", `"listen": ":0", "listen_unix": "/tmp"`, []string{`:2: listen: with listen_unix the port gives the Unix socket its name: write a port from 1 to 65535`}},
+		{"run_dir too long", `"run_dir": "/` + strings.Repeat("x", 69) + `"`, []string{`:2: run_dir: "/` + strings.Repeat("x", 69) + `" is too long for the sockets inside it: use a path of at most 69 bytes`}},
+		{"run_dir empty", `"run_dir": ""`, []string{`:2: run_dir: name the folder for the services' sockets`}},
+		{"bus listens nowhere", `"bus": {"listen": "4222"}`, []string{`:2: bus.listen: "4222" is not an address to listen on: the port is missing, write host:port`}},
+		{"one port for two", `"listen": ":9090", "observability": {"metrics_addr": ":9090"}`, []string{`:2: observability.metrics_addr: ":9090" is already the address of listen: use another port`}},
+		{"pgpilot in front of itself", `"listen": "db1:5432"`, []string{`:2: listen: "db1:5432" is already the address of primary: use another port`}},
+
+		// Logins.
+		{"no password", `{"primary": "a:1", "users": [{"name": "x"}]}`, []string{`:1: users[0]: give exactly one of password, password_file and password_env`}},
+		{"two passwords", `{"primary": "a:1", "users": [{"name": "x", "password": "y", "password_env": "Z"}]}`, []string{`:1: users[0]: give exactly one of password, password_file and password_env`}},
+		{"no name", `{"primary": "a:1", "users": [{"password": "y"}]}`, []string{`:1: users[0]: give the user's name`}},
+		{"long name", `{"primary": "a:1", "users": [{"name": "` + strings.Repeat("x", 64) + `", "password": "y"}]}`, []string{`:1: users[0].name: PostgreSQL cuts names at 63 bytes: use a shorter one`}},
+		{"zero byte in a name", `{"primary": "a:1", "users": [{"name": "x\u0000", "password": "y"}]}`, []string{`:1: users[0].name: a name cannot hold a zero byte: remove it`}},
+		{"user twice", `{"primary": "a:1", "users": [{"name": "x", "password": "y"}, {"name": "x", "password": "z"}]}`, []string{`:1: users[1].name: "x" is already users[0]: keep one of them`}},
+		{"verifier", `{"primary": "a:1", "users": [{"name": "x", "password": "SCRAM-SHA-256$4096:c2FsdA==$a:b"}]}`, []string{`:1: users[0].password: this is a SCRAM verifier: verifier-only users come in a later version, so give the password itself`}},
+		{"md5", `{"primary": "a:1", "users": [{"name": "x", "password": "md5` + strings.Repeat("0a", 16) + `"}]}`, []string{`:1: users[0].password: this is an MD5 hash: pgpilot logs in with SCRAM-SHA-256, so give the password itself`}},
+		{"zero byte", `{"primary": "a:1", "users": [{"name": "x", "password": "a\u0000b"}]}`, []string{`:1: users[0].password: a password cannot hold a zero byte: remove it`}},
+		{"monitor without user", `"monitor": {"password": "x"}`, []string{`:2: monitor: a password is given but no user: give monitor.user too, or leave both out to use the first of users`}},
+		{"monitor without password", `"monitor": {"user": "m"}`, []string{`:2: monitor: give exactly one of password, password_file and password_env`}},
+		{"monitor with a verifier", `"monitor": {"user": "m", "password": "SCRAM-SHA-256$x"}`, []string{`:2: monitor.password: this is a SCRAM verifier: verifier-only users come in a later version, so give the password itself`}},
+		{"monitor without database", `"monitor": {"database": ""}`, []string{`:2: monitor.database: name the database that pgpilot's own connections use`}},
+
+		// Numbers and words.
+		{"fencing of a later version", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.mode: "bounded" comes in a later version: this one has "strict" or "relaxed"`}},
+		{"misspelt mode", `"fencing": {"mode": "stict"}`, []string{`:2: fencing.mode: "stict" is not known: did you mean "strict"?`}},
+		{"unknown pool mode", `"pool": {"mode": "statement"}`, []string{`:2: pool.mode: "statement" is not known: use "session" or "transaction"`}},
+		{"unknown policy", `"routing": {"policy": "round_robin"}`, []string{`:2: routing.policy: "round_robin" is not known: did you mean "round-robin"?`}},
+		{"unknown log format", `"observability": {"log_format": "logfmt"}`, []string{`:2: observability.log_format: "logfmt" is not known: use "text" or "json"`}},
+		{"no connections", `"pool": {"max_size": 0}`, []string{`:2: pool.max_size: 0 is too small: write at least 1`}},
+		{"negative wait", `"fencing": {"wait": "-1s"}`, []string{`:2: fencing.wait: -1s is too short: write "0s" not to wait at all`}},
+		{"no burst pause", `"fencing": {"burst_interval": "0s"}`, []string{`:2: fencing.burst_interval: 0s is too short: write a duration above zero`}},
+		{"endless", `"pool": {"idle_timeout": "100000h"}`, []string{`:2: pool.idle_timeout: 100000h0m0s is too long: write at most 720h0m0s`}},
+		{"back-off order", `"health": {"base_backoff": "1m"}`, []string{`:2: health.max_backoff: 30s is shorter than health.base_backoff, 1m0s: make it at least as long`}},
+		{"stale before the next poll", `"health": {"interval": "2s", "stale_after": "2s"}`, []string{`:2: health.stale_after: 2s is not longer than health.interval, 2s, so replicas would be taken for lost between two polls: make it longer`}},
+
+		// All at once, in the file's order.
+		{"several", "\"pool\": {\n\"max_size\": \"x\",\n\"max_waiters\": -1,\n\"mod\": \"session\"},\n\"replicas\": [\"b\"]", []string{
+			`:3: pool.max_size: want a number without quotes, not text`,
+			`:4: pool.max_waiters: -1 is too small: write at least 0`,
+			`:5: pool.mod: there is no such key: did you mean pool.mode?`,
+			`:6: replicas[0]: "b" is not a server's address: the port is missing, write host:port`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := tt.keys
+			if strings.HasPrefix(text, `"`) {
+				text = "{" + minimal + ",\n" + tt.keys + "}"
+			}
+			_, err := Parse([]byte(text), "test.json")
+			want := "test.json" + strings.Join(tt.want, "\ntest.json")
+			if err == nil || err.Error() != want {
+				t.Errorf("got\n%v\nwant\n%s\nfor\n%s", err, want, text)
+			}
+		})
+	}
+}
