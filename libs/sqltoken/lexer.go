@@ -15,6 +15,8 @@ type Lexer struct {
 	pos  int
 	// modern is set for servers of FirstMajorNumbers and later.
 	modern bool
+	// blank, if not nil, is a copy of text in which comments inside joined strings are blanked.
+	blank []byte
 }
 
 // NewLexer returns a Lexer over text as a server of release serverMajor would read it, with

@@ -174,6 +174,7 @@ func hexRun(text []byte, i, width int, base byte) (v uint32, next int) {
 // white space here, /* */ comments do not. It returns the position behind the second quote.
 func (l *Lexer) continuation(i int) (next int, ok bool) {
 	text := l.text
+	start := i
 	newline := false
 	for i < len(text) {
 		switch c := text[i]; {
@@ -185,6 +186,9 @@ func (l *Lexer) continuation(i int) (next int, ok bool) {
 		case c == '-' && i+1 < len(text) && text[i+1] == '-':
 			i = lineEnd(text, i+2)
 		case c == '\'':
+			if newline && l.blank != nil {
+				l.blankGap(start, i)
+			}
 			return i + 1, newline
 		default:
 			return 0, false

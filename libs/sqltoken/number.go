@@ -32,7 +32,7 @@ func (l *Lexer) number(start int) (Token, error) {
 		whole = false
 		i = l.digits(j)
 	}
-	if i < len(text) && beginsWord(text[i]) {
+	if i < len(text) && (beginsWord(text[i]) || text[i] == '$' && endsInWord(text[start:i])) {
 		return Token{}, ErrNumber
 	}
 	if !whole {
@@ -43,6 +43,18 @@ func (l *Lexer) number(start int) (Token, error) {
 		kind = wholeKind(text[start:i])
 	}
 	return l.emit(kind, Whole, start, i), nil
+}
+
+// endsInWord reports whether the last digits of a number, with a letter or underscore before them,
+// would also make a word, as in 1e5 or 1_0. A dollar sign then makes it longer than the number, and
+// newer releases take it all for junk.
+func endsInWord(number []byte) bool {
+	for i := len(number) - 1; i >= 0 && fold[number[i]] != 0; i-- {
+		if !isDigit(number[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // prefixedInteger reads 0x, 0o and 0b forms.
