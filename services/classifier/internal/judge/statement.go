@@ -1,0 +1,121 @@
+package judge
+
+import (
+	pgquery "github.com/pganalyze/pg_query_go/v6"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// statement judges one statement. An empty reason means that it reads.
+func statement(n *pgquery.Node) (reason string, effects verdict.Effect) {
+	m := inner(n)
+	if m == nil {
+		return "a statement without content", verdict.Unproven
+	}
+	reason, effects = command(n, string(m.Descriptor().Name()))
+	f := finder{effects: effects}
+	f.visit(m)
+	if reason == "" {
+		reason = f.reason
+	}
+	return reason, f.effects
+}
+
+// command judges what the kind of statement says by itself; finder looks at what
+// is in it.
+func command(n *pgquery.Node, name string) (reason string, effects verdict.Effect) {
+	reason = name
+	switch s := n.GetNode().(type) {
+	case *pgquery.Node_SelectStmt:
+		return "", 0
+	case *pgquery.Node_ExplainStmt:
+		return explain(s.ExplainStmt), 0
+	case *pgquery.Node_TransactionStmt:
+		return reason, verdict.Transaction
+	case *pgquery.Node_VariableSetStmt:
+		return reason, set(s.VariableSetStmt)
+	case *pgquery.Node_PrepareStmt, *pgquery.Node_DeallocateStmt, *pgquery.Node_ListenStmt,
+		*pgquery.Node_UnlistenStmt, *pgquery.Node_LoadStmt:
+		return reason, verdict.Session
+	case *pgquery.Node_DeclareCursorStmt:
+		if s.DeclareCursorStmt.GetOptions()&cursorWithHold != 0 {
+			return reason, verdict.Session
+		}
+		return reason, 0 // ends with its transaction
+	case *pgquery.Node_DiscardStmt:
+		if s.DiscardStmt.GetTarget() == pgquery.DiscardMode_DISCARD_ALL {
+			return reason, verdict.ResetsSession
+		}
+		return reason, 0 // leaves less than there was
+	}
+	if quiet[name] {
+		return reason, 0
+	}
+	return reason, verdict.Unproven
+}
+
+// cursorWithHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h.
+const cursorWithHold = 0x0020
+
+// harmlessExplain are the options of EXPLAIN that leave it a look at a plan. What
+// is not here, ANALYZE above all, is not: with any argument, since that may be a
+// constant.
+var harmlessExplain = words("verbose costs settings generic_plan buffers summary memory format")
+
+// explain says why an EXPLAIN is a write by itself, or nothing. Its statement is
+// looked at like any other part of the tree.
+func explain(s *pgquery.ExplainStmt) string {
+	for _, o := range s.GetOptions() {
+		if name := o.GetDefElem().GetDefname(); !harmlessExplain[name] {
+			return "EXPLAIN with option " + name
+		}
+	}
+	return ""
+}
+
+// set gives the effects of SET and RESET. SET LOCAL ends with its transaction.
+func set(s *pgquery.VariableSetStmt) verdict.Effect {
+	switch s.GetKind() {
+	case pgquery.VariableSetKind_VAR_SET_MULTI:
+		if s.GetName() == "SESSION CHARACTERISTICS" {
+			return verdict.Transaction | verdict.Session
+		}
+		return verdict.Transaction // TRANSACTION, TRANSACTION SNAPSHOT
+	case pgquery.VariableSetKind_VAR_SET_VALUE, pgquery.VariableSetKind_VAR_SET_DEFAULT:
+		switch s.GetName() {
+		case "transaction_read_only", "transaction_isolation", "transaction_deferrable":
+			// The same as SET TRANSACTION, and as short-lived.
+			return verdict.Transaction
+		}
+		if s.GetIsLocal() {
+			return 0
+		}
+	}
+	return verdict.Session
+}
+
+// quiet are the commands whose kind leaves nothing in the server session. The
+// functions and temporary objects in them are found by themselves. Not here
+// because they run code that the text does not show: DO, CALL, EXECUTE, CREATE
+// and ALTER EXTENSION.
+var quiet = words(`
+	InsertStmt UpdateStmt DeleteStmt MergeStmt CopyStmt TruncateStmt LockStmt CreateTableAsStmt
+	RefreshMatViewStmt FetchStmt ClosePortalStmt NotifyStmt VariableShowStmt ConstraintsSetStmt
+	CheckPointStmt VacuumStmt ClusterStmt ReindexStmt
+	CreateStmt CreateSchemaStmt CreateSeqStmt CreateDomainStmt CreateEnumStmt CreateRangeStmt
+	CompositeTypeStmt CreateFunctionStmt CreateCastStmt CreateConversionStmt CreateTransformStmt
+	CreateOpClassStmt CreateOpFamilyStmt CreateStatsStmt CreateTrigStmt CreateEventTrigStmt
+	CreatePolicyStmt CreatePLangStmt CreateAmStmt CreateFdwStmt CreateForeignServerStmt
+	CreateForeignTableStmt CreateUserMappingStmt CreatePublicationStmt CreateSubscriptionStmt
+	CreateTableSpaceStmt CreatedbStmt CreateRoleStmt DefineStmt IndexStmt ViewStmt RuleStmt
+	AlterTableStmt AlterTableMoveAllStmt AlterTableSpaceOptionsStmt AlterSeqStmt AlterDomainStmt
+	AlterEnumStmt AlterTypeStmt AlterFunctionStmt AlterCollationStmt AlterOperatorStmt
+	AlterOpFamilyStmt AlterStatsStmt AlterEventTrigStmt AlterPolicyStmt AlterFdwStmt
+	AlterForeignServerStmt AlterUserMappingStmt AlterPublicationStmt AlterSubscriptionStmt
+	AlterDatabaseStmt AlterDatabaseRefreshCollStmt AlterDatabaseSetStmt AlterRoleStmt
+	AlterRoleSetStmt AlterSystemStmt AlterDefaultPrivilegesStmt AlterObjectDependsStmt
+	AlterObjectSchemaStmt AlterOwnerStmt AlterExtensionContentsStmt AlterTSConfigurationStmt
+	AlterTSDictionaryStmt ReplicaIdentityStmt RenameStmt
+	DropStmt DropdbStmt DropRoleStmt DropTableSpaceStmt DropUserMappingStmt DropOwnedStmt
+	DropSubscriptionStmt ReassignOwnedStmt ImportForeignSchemaStmt
+	GrantStmt GrantRoleStmt CommentStmt SecLabelStmt`)
