@@ -33,3 +33,15 @@ func (i Incarnation) Before(o Incarnation) bool {
 	}
 	return i.Timeline < o.Timeline
 }
+
+// RunColumns are the SQL expressions of Postmaster and Children, for the list of
+// a SELECT. The second is NULL for a user who is not a member of
+// pg_read_all_stats, and while the server has no checkpointer yet.
+const RunColumns = `(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint,
+ (SELECT (extract(epoch FROM backend_start) * 1000000)::bigint FROM pg_catalog.pg_stat_activity WHERE backend_type = 'checkpointer')`
+
+// SameRun reports whether both are one run of one server, whatever timeline it
+// was on: a standby that follows a promotion without a restart only goes forward.
+func (i Incarnation) SameRun(o Incarnation) bool {
+	return i.Postmaster == o.Postmaster && i.Children == o.Children && i.Postmaster != 0
+}
