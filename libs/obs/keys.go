@@ -38,6 +38,8 @@ const (
 	KeyCount = "count"
 	// KeyPath is a file or socket.
 	KeyPath = "path"
+	// KeyConfig is a whole configuration, without its secrets.
+	KeyConfig = "config"
 	// KeyConfigKeys are the keys of the configuration that a line is about.
 	KeyConfigKeys = "config_keys"
 	// KeySignal is the signal that was received.

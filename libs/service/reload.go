@@ -15,8 +15,8 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 )
 
-// settle is how long the file's folder must be quiet before the file is read: an
-// editor writes, renames and changes modes in several steps.
+// settle is how long after its last change the file is read: an editor writes,
+// renames and changes modes in several steps.
 const settle = 100 * time.Millisecond
 
 // reloader reads the configuration again when asked or when the file changes, and
@@ -59,7 +59,7 @@ func (r *reloader) request() {
 }
 
 // watch reloads until ctx ends. The folder is watched, not the file: editors and
-// mounted volumes put a new file under the old name.
+// mounted volumes put a new file under the old name, or turn a link in its path.
 func (r *reloader) watch(ctx context.Context) {
 	var events <-chan fsnotify.Event
 	var failures <-chan error
@@ -72,33 +72,41 @@ func (r *reloader) watch(ctx context.Context) {
 		}
 		events, failures = w.Events, w.Errors
 	}
-	seen, _ := os.ReadFile(r.path)
-	quiet := time.NewTimer(settle) // catches a change between Load and now
-	defer quiet.Stop()
+	// The first look catches a change between the start and the watch.
+	look := time.NewTimer(settle)
+	defer look.Stop()
+	pending := true
+	var seen []byte
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-events:
-			quiet.Reset(settle)
+		case e := <-events:
+			// Other files of a busy folder must not put the look off for ever.
+			if !pending || filepath.Base(e.Name) == filepath.Base(r.path) {
+				look.Reset(settle)
+				pending = true
+			}
 		case <-failures: // an overflowed queue: look
-			quiet.Reset(settle)
-		case <-quiet.C:
+			look.Reset(settle)
+			pending = true
+		case <-look.C:
+			pending = false
 			data, err := os.ReadFile(r.path)
 			if err != nil || bytes.Equal(data, seen) {
-				continue // being replaced, or another file of the folder
+				continue // being replaced, or it was another file
 			}
 			seen = data
-			r.load()
+			r.load(false)
 		case <-r.asked:
-			seen, _ = os.ReadFile(r.path)
-			r.load()
+			r.load(true)
 		}
 	}
 }
 
-// load reads the file and passes it on, or says why not.
-func (r *reloader) load() {
+// load reads the file and passes it on, or says why not. Unless it was asked
+// for, a configuration that means the same as the present one is no news.
+func (r *reloader) load(asked bool) {
 	next, err := config.Load(r.path)
 	var changed []string
 	if err == nil {
@@ -107,6 +115,9 @@ func (r *reloader) load() {
 	if err != nil {
 		r.results.WithLabelValues("refused").Inc()
 		r.log.Error("the new configuration is refused and the old one stays", obs.KeyPath, r.path, obs.KeyError, err)
+		return
+	}
+	if len(changed) == 0 && !asked {
 		return
 	}
 	r.current = next

@@ -80,7 +80,7 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer func() { err = errors.Join(err, claim.Close()) }()
 	log = log.With(obs.KeyInstance, claim.ID())
 
-	http, err := claim.ListenHTTP()
+	socket, err := claim.ListenHTTP()
 	if err != nil {
 		return err
 	}
@@ -110,15 +110,16 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer stopServing(nil)
 	wg.Go(func() {
 		handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
-		if err := obs.Serve(around, &peers{http, log}, handler, log); err != nil {
+		if err := obs.Serve(around, &peers{socket, log}, handler, log); err != nil {
 			stopServing(err)
 		}
 	})
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
-	wg.Go(func() { announce(around, serving, env.Health, log) })
+	wg.Go(func() { announce(serving, env.Health, log) })
 
 	log.Info("starting", obs.KeyVersion, env.Version, obs.KeyPath, o.config)
+	log.Debug("configuration", obs.KeyConfig, cfg)
 	err = serve(serving, env)
 	if cause := context.Cause(serving); cause != nil {
 		if errors.Is(err, serving.Err()) {
@@ -148,15 +149,16 @@ func heed(ctx context.Context, signals <-chan os.Signal, reload *reloader, stop 
 				os.Exit(exitError)
 			default:
 				stopping = true
-				log.Info("shutting down; the same signal again ends the process at once", obs.KeySignal, s.String())
+				log.Info("shutting down; a second signal ends the process at once", obs.KeySignal, s.String())
 				stop(errStopping)
 			}
 		}
 	}
 }
 
-// announce passes on that the service is ready, and later that it is stopping.
-func announce(ctx, serving context.Context, health *obs.Health, log *slog.Logger) {
+// announce passes on that the service is ready, and when serving ends that it is
+// stopping.
+func announce(serving context.Context, health *obs.Health, log *slog.Logger) {
 	tell := func(state string) {
 		if err := notify(state); err != nil {
 			log.Warn("systemd was not told", obs.KeyReason, state, obs.KeyError, err)

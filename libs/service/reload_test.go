@@ -1,0 +1,105 @@
+package service
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+)
+
+// next waits for a new configuration.
+func (r *running) next(t *testing.T) *config.Config {
+	t.Helper()
+	select {
+	case c := <-r.env.Reloads:
+		return c
+	case <-time.After(patience):
+		t.Fatalf("no new configuration came:\n%s", r.logs)
+		return nil
+	}
+}
+
+func (r *running) none(t *testing.T) {
+	t.Helper()
+	select {
+	case c := <-r.env.Reloads:
+		t.Fatalf("a new configuration came: %s", c)
+	default:
+	}
+}
+
+func TestReload(t *testing.T) {
+	f := newFolder(t)
+	f.write("")
+	r := f.start()
+	reloads := func(result, n string) func() bool {
+		return func() bool {
+			_, body := f.get("router.1", "/metrics")
+			return strings.Contains(body, `pgpilot_config_reloads_total{result="`+result+`"} `+n+"\n")
+		}
+	}
+
+	f.write(`, "routing": {"all_to_primary": true}`)
+	if c := r.next(t); !c.Routing.AllToPrimary || r.env.Config.Routing.AllToPrimary {
+		t.Error("the new configuration is not the file's, or the one of the start changed")
+	}
+
+	f.write(`, "routing": {"all_to_primry": true}`)
+	f.eventually("a misspelt key is refused", reloads("refused", "1"))
+	f.eventually("the log says why", func() bool {
+		return strings.Contains(r.logs.String(), "pgpilot.json:1: routing.all_to_primry: there is no such key: did you mean routing.all_to_primary?")
+	})
+	r.none(t)
+
+	f.write(`, "listen": "127.0.0.1:2"`)
+	f.eventually("a key that cannot change is refused", reloads("refused", "2"))
+	f.eventually("the log says why", func() bool {
+		return strings.Contains(r.logs.String(), "listen cannot change while pgpilot runs: change it back, or restart pgpilot")
+	})
+	r.none(t)
+
+	// Written in place this time.
+	f.write("")
+	if c := r.next(t); c.Routing.AllToPrimary {
+		t.Error("the switch is still on")
+	}
+	text, err := os.ReadFile(f.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "}]", `}], "pool": {"max_size": 77}`, 1)
+	if err := os.WriteFile(f.config(), []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.next(t); c.Pool.MaxSize != 77 {
+		t.Errorf("pool.max_size is %d", c.Pool.MaxSize)
+	}
+	f.eventually("three reloads are counted", reloads("ok", "3"))
+
+	r.stop()
+	r.release <- nil
+	<-r.code
+}
+
+// A service that was busy through several reloads finds only the latest.
+func TestTheLatestReloadWins(t *testing.T) {
+	f := newFolder(t)
+	f.write("")
+	r := f.start()
+	for _, size := range []string{"11", "12", "13"} {
+		f.write(`, "pool": {"max_size": ` + size + `}`)
+		f.eventually("max_size "+size+" is read", func() bool {
+			_, body := f.get("router.1", "/metrics")
+			return strings.Contains(body, `pgpilot_config_reloads_total{result="ok"} `+string(size[1])+"\n")
+		})
+	}
+	if c := r.next(t); c.Pool.MaxSize != 13 {
+		t.Errorf("pool.max_size is %d, want the latest, 13", c.Pool.MaxSize)
+	}
+	r.none(t)
+	r.stop()
+	r.release <- nil
+	<-r.code
+}
