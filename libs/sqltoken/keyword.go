@@ -49,8 +49,8 @@ const (
 	Release
 	Reset
 	Revoke
-	Rollback
 	Role
+	Rollback
 	Savepoint
 	Security
 	Select
@@ -83,8 +83,8 @@ var keywordTexts = [keywordCount]string{
 	Fetch: "fetch", Grant: "grant", Import: "import", Insert: "insert", Listen: "listen", Load: "load",
 	Local: "local", Lock: "lock", Merge: "merge", Move: "move", Notify: "notify", Plans: "plans",
 	Prepare: "prepare", Prepared: "prepared", Read: "read", Reassign: "reassign", Refresh: "refresh",
-	Reindex: "reindex", Release: "release", Reset: "reset", Revoke: "revoke", Rollback: "rollback",
-	Role: "role", Savepoint: "savepoint", Security: "security", Select: "select",
+	Reindex: "reindex", Release: "release", Reset: "reset", Revoke: "revoke", Role: "role",
+	Rollback: "rollback", Savepoint: "savepoint", Security: "security", Select: "select",
 	Sequences: "sequences", Session: "session", Set: "set", Show: "show", Start: "start",
 	Table: "table", Temp: "temp", Temporary: "temporary", Time: "time", To: "to",
 	Transaction: "transaction", Truncate: "truncate", Unlisten: "unlisten", Update: "update",
