@@ -39,12 +39,21 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 		}
 	}
 	return c.each(func(m *Member) error {
-		if !m.exists() {
-			if err := c.buildReplica(ctx, m, primary); err != nil {
-				return err
-			}
+		if m.exists() {
+			return m.Start(ctx)
 		}
-		return m.Start(ctx)
+		if err := c.buildReplica(ctx, m, primary); err != nil {
+			return err
+		}
+		if err := m.Start(ctx); err != nil {
+			return err
+		}
+		// It accepts connections before it streams; nobody wants a new replica that lags.
+		flushed, err := primary.flushLSN(ctx)
+		if err != nil {
+			return err
+		}
+		return m.waitReplayed(ctx, flushed)
 	}, others...)
 }
 

@@ -103,7 +103,7 @@ func (m *Member) Start(ctx context.Context) error {
 	if !m.exists() {
 		return fmt.Errorf(`%s has no data folder: run "lab up"`, m.Name)
 	}
-	if err := checkPort(m.Port); err != nil {
+	if err := awaitPort(ctx, m.Port); err != nil {
 		return fmt.Errorf("start %s: %w", m.Name, err)
 	}
 	if err := m.writeConfig(); err != nil {
@@ -167,10 +167,15 @@ func (m *Member) Stop(ctx context.Context) error { return m.shutdown(ctx, syscal
 // the next start) and returns when the process is gone.
 func (m *Member) Kill(ctx context.Context) error { return m.shutdown(ctx, syscall.SIGQUIT) }
 
-func (m *Member) shutdown(ctx context.Context, signal syscall.Signal) error {
+// ownServer is nil if another process started the server.
+func (m *Member) ownServer() *child {
 	m.mu.Lock()
-	server := m.child
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	return m.child
+}
+
+func (m *Member) shutdown(ctx context.Context, signal syscall.Signal) error {
+	server := m.ownServer()
 	if pid, running := m.Running(); running {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("signal %s: %w", m.Name, err)

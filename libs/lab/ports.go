@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // loopbackHosts are the addresses every member listens on.
@@ -33,6 +35,22 @@ func checkPort(port int) error {
 			return fmt.Errorf("try port %d: %w", port, err)
 		}
 		_ = l.Close()
+	}
+	return nil
+}
+
+// awaitPort gives a taken port a moment. While a member is down, an outgoing connection may get
+// the member's port as its own, even one that tries to reach the member: Linux then
+// connects the socket to itself.
+func awaitPort(ctx context.Context, port int) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	var taken error
+	if err := until(ctx, pollEvery, func() (bool, error) {
+		taken = checkPort(port)
+		return taken == nil, nil
+	}); err != nil {
+		return taken
 	}
 	return nil
 }

@@ -126,13 +126,16 @@ func TestOwnerKilled(t *testing.T) {
 	}
 	must(t, owner.Process.Kill())
 	_ = owner.Wait()
+	t.Cleanup(func() { _, _ = lab.CloseAbandoned(context.Background(), dir) })
+	patience, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for _, m := range c.Members() {
 		for _, running := m.Running(); running; _, running = m.Running() {
 			select {
 			case <-tick.C:
-			case <-t.Context().Done():
+			case <-patience.Done():
 				t.Fatalf("%s outlives its owner", m.Name)
 			}
 		}

@@ -50,7 +50,9 @@ func (c *Cluster) Status(ctx context.Context) []Status {
 	primary := c.Primary()
 	var head *string
 	if _, running := primary.Running(); running {
-		head = primary.flushLSN(ctx)
+		if lsn, err := primary.flushLSN(ctx); err == nil {
+			head = &lsn
+		}
 	}
 	result := make([]Status, len(c.members))
 	_ = c.each(func(m *Member) error {
@@ -60,17 +62,17 @@ func (c *Cluster) Status(ctx context.Context) []Status {
 	return result
 }
 
-func (m *Member) flushLSN(ctx context.Context) *string {
+func (m *Member) flushLSN(ctx context.Context) (string, error) {
 	conn, err := m.control(ctx)
 	if err != nil {
-		return nil
+		return "", err
 	}
 	defer closeConn(conn)
-	var lsn *string
+	var lsn string
 	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&lsn); err != nil {
-		return nil
+		return "", fmt.Errorf("read the position of %s: %w", m.Name, err)
 	}
-	return lsn
+	return lsn, nil
 }
 
 // statusQuery takes a replica's timeline from what it receives, else from its last

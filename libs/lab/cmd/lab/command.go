@@ -133,8 +133,8 @@ func up(ctx context.Context, cmd command, out io.Writer) error {
 	opts := lab.Options{Dir: cmd.dir, Replicas: cmd.replicas, BasePort: cmd.port, Detach: true}
 	if !cmd.portSet {
 		// An existing lab keeps the port it was given.
-		if _, err := lab.Open(cmd.dir); err == nil {
-			opts.BasePort = 0
+		if existing, err := lab.Open(cmd.dir); err == nil {
+			opts.BasePort = existing.Members()[0].Port
 		}
 	}
 	if cmd.verbose {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -45,29 +46,30 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// freeBase finds a port that is free together with the one after it.
+// freeBase finds the first of three free ports in a row, below those that outgoing connections
+// and labs on free ports take.
 func freeBase(t *testing.T) int {
 	t.Helper()
 	for range 100 {
-		a, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+		first, free := 10000+rand.IntN(4997), 0
+		for port := first; port < first+3; port++ {
+			if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+				_ = l.Close()
+				free++
+			}
 		}
-		port := a.Addr().(*net.TCPAddr).Port
-		b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
-		_ = a.Close()
-		if err == nil {
-			_ = b.Close()
-			return port
+		if free == 3 {
+			return first
 		}
 	}
-	t.Fatal("no two neighbouring free ports")
+	t.Fatal("no three free ports in a row")
 	return 0
 }
 
 func TestCommands(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lab")
-	base := strconv.Itoa(freeBase(t))
+	port := freeBase(t)
+	base, third := strconv.Itoa(port), strconv.Itoa(port+2)
 	t.Cleanup(func() { _ = run(context.Background(), []string{"down", "-dir", dir}, &bytes.Buffer{}) })
 	// Each line of the table is a row of the status that the command prints.
 	steps := []struct {
@@ -80,6 +82,8 @@ func TestCommands(t *testing.T) {
 		{"resume-replay 1", []string{"replica1 replica running"}},
 		{"kill 0", []string{"primary stopped"}},
 		{"promote 1", []string{"replica1 primary 2"}},
+		{"up", []string{"primary primary 1", "replica1 primary 2", "replica2 replica " + third + " 2", "connect: psql"}},
+		{"kill 0", []string{"primary stopped"}},
 		{"start 0", []string{"primary primary 1", "replica1 primary 2"}},
 		{"status", []string{"primary primary 1", "replica1 primary 2"}},
 		{"down", nil},
