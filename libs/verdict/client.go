@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 )
 
 var (
@@ -47,7 +48,7 @@ type Options struct {
 	MaxOutstanding int
 	// Late, if set, is given verdicts that came after their question's timeout, so
 	// that they are known the next time. It is called from the client's goroutines.
-	Late func(database string, key [16]byte, v Verdict)
+	Late func(database string, key sqltoken.Key, v Verdict)
 }
 
 // Client asks the running classifiers. It is safe for concurrent use.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 )
 
 // frameVersion is the version of requests and responses that this build writes
@@ -40,9 +42,9 @@ var (
 
 // Request asks for the verdict of one statement string.
 type Request struct {
-	// Key is the text's template key (sqltoken.Key): equal keys have equal verdicts
+	// Key is the text's template key: equal keys have equal verdicts
 	// within one database.
-	Key [16]byte
+	Key sqltoken.Key
 	// Database is the name of the database that the client is connected to.
 	Database string
 	// Text is the statement string as the client sent it, without the final zero.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -45,7 +46,7 @@ func (c *Client) watch() {
 		if err == nil {
 			return
 		}
-		c.opts.Log.Warn("cannot watch for classifiers, trying again", "error", err)
+		c.opts.Log.Warn("cannot watch for classifiers, trying again", obs.KeyError, err)
 		pause(c.ctx, lastRedial)
 	}
 }
@@ -61,7 +62,7 @@ func (c *Client) listed(now []rundir.Instance) {
 			continue
 		}
 		ctx, stop := context.WithCancel(c.ctx)
-		l := &link{c: c, instance: in, log: c.opts.Log.With("classifier", in.ID), stop: stop,
+		l := &link{c: c, instance: in, log: c.opts.Log.With(obs.KeyPeer, in.Service+"."+in.ID), stop: stop,
 			kick: make(chan struct{}, 1), asks: make(map[uint64]*ask)}
 		c.state.links[in.ID] = l
 		c.links.Go(func() { l.run(ctx) })
@@ -89,7 +90,7 @@ func (l *link) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn, err := rundir.Dial(ctx, l.instance.Socket)
 		if err != nil {
-			l.log.Debug("classifier does not accept connections", "error", err)
+			l.log.Debug("classifier does not accept connections", obs.KeyError, err)
 			pause(ctx, wait)
 			wait = min(2*wait, lastRedial)
 			continue
@@ -97,7 +98,7 @@ func (l *link) run(ctx context.Context) {
 		wait = firstRedial
 		err = l.serve(ctx, conn)
 		if ctx.Err() == nil {
-			l.log.Info("connection to classifier is lost", "error", err)
+			l.log.Info("connection to classifier is lost", obs.KeyError, err)
 			// A peer that accepts and hangs up at once must not be dialled in a loop.
 			pause(ctx, firstRedial)
 		}

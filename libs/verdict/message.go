@@ -6,10 +6,11 @@ import (
 	"strconv"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 )
 
 // Message is the verdict as it travels on bus.SubjectVerdict.
-func (v Verdict) Message(database string, key [16]byte) bus.Verdict {
+func (v Verdict) Message(database string, key sqltoken.Key) bus.Verdict {
 	return bus.Verdict{
 		V:           bus.Version,
 		Database:    database,
@@ -22,9 +23,9 @@ func (v Verdict) Message(database string, key [16]byte) bus.Verdict {
 
 // FromMessage reads a verdict from the bus. A message that is not wholly
 // understood is an error, to be counted and ignored: half a verdict is none.
-func FromMessage(m bus.Verdict) (key [16]byte, v Verdict, err error) {
+func FromMessage(m bus.Verdict) (key sqltoken.Key, v Verdict, err error) {
 	if m.V != bus.Version {
-		return key, Verdict{}, fmt.Errorf("verdict message has version %d, this build reads %d", m.V, bus.Version)
+		return key, Verdict{}, fmt.Errorf("verdict message of version %d: %w", m.V, bus.ErrVersion)
 	}
 	if hex.DecodedLen(len(m.Key)) != len(key) {
 		return key, Verdict{}, fmt.Errorf("verdict message has a key of %d digits, want %d", len(m.Key), hex.EncodedLen(len(key)))

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+const (
+	// maxPending judgements of one connection may be under way.
+	maxPending = 1024
+	// maxAnswers may wait to be written; then judgements wait, and then the reader.
+	maxAnswers = 256
+)
+
+// conn is one router's connection.
+type conn struct {
+	s       *Server
+	c       net.Conn
+	answers chan answer
+	// gone is closed when nothing can be written any more.
+	gone chan struct{}
+	// pending has a token for each judgement under way.
+	pending chan struct{}
+	judging sync.WaitGroup
+}
+
+type answer struct {
+	id uint64
+	v  verdict.Verdict
+}
+
+// serve handles one router until it hangs up or ctx ends, and closes c.
+func (s *Server) serve(ctx context.Context, c net.Conn) {
+	s.metrics.connections.Inc()
+	defer s.metrics.connections.Dec()
+	k := &conn{s: s, c: c, answers: make(chan answer, maxAnswers), gone: make(chan struct{}),
+		pending: make(chan struct{}, maxPending)}
+	unhook := context.AfterFunc(ctx, func() {
+		now := time.Now()
+		_ = c.SetReadDeadline(now)
+		_ = c.SetWriteDeadline(now.Add(drainTimeout)) // fail only on a closed connection
+	})
+	defer unhook()
+
+	var writer sync.WaitGroup
+	writer.Go(k.write)
+	err := k.read()
+	switch {
+	case errors.Is(err, io.EOF), ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
+	default:
+		s.log.Warn("connection to a router ended", obs.KeyError, err)
+	}
+	k.judging.Wait()
+	close(k.answers)
+	writer.Wait()
+	c.Close()
+}
+
+// read takes requests until the connection ends.
+func (k *conn) read() error {
+	r := verdict.NewRequestReader(k.c, int(k.s.maxText.Load()))
+	for {
+		id, req, err := r.Next()
+		switch {
+		case err == nil:
+			k.s.metrics.requests.Inc()
+		case errors.Is(err, verdict.ErrTooLong):
+			k.s.metrics.requests.Inc()
+			k.s.metrics.tooLong.Inc()
+			k.reply(id, verdict.Unclassified())
+			continue
+		case errors.Is(err, verdict.ErrVersion):
+			k.s.metrics.requests.Inc()
+			k.reply(id, verdict.Unclassified())
+			continue
+		default:
+			return err
+		}
+		if v, ok := k.s.clerk.Recall(&req); ok {
+			k.reply(id, v)
+			continue
+		}
+		select {
+		case k.pending <- struct{}{}:
+		case <-k.gone:
+			return io.EOF
+		}
+		k.judging.Go(func() {
+			defer func() { <-k.pending }()
+			k.reply(id, k.s.clerk.Decide(&req))
+		})
+	}
+}
+
+func (k *conn) reply(id uint64, v verdict.Verdict) {
+	select {
+	case k.answers <- answer{id, v}:
+	case <-k.gone:
+	}
+}
+
+// write sends answers, as many at a time as there are.
+func (k *conn) write() {
+	defer func() {
+		close(k.gone)
+		k.c.Close() // ends the reader
+	}()
+	var b []byte
+	for a := range k.answers {
+		b = verdict.AppendResponse(b[:0], a.id, a.v)
+		for more := true; more; {
+			select {
+			case a, ok := <-k.answers:
+				if ok {
+					b = verdict.AppendResponse(b, a.id, a.v)
+				}
+				more = ok && len(b) < maxBatch
+			default:
+				more = false
+			}
+		}
+		if _, err := k.c.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+// maxBatch bounds what is written at once.
+const maxBatch = 64 << 10
