@@ -1,0 +1,130 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/services/listener/internal/login"
+	"github.com/pgpilot/pgpilot/services/listener/internal/startup"
+)
+
+const (
+	// maxLogins is how many clients may be on their way in at once. While all places
+	// are taken others wait in the kernel's queue.
+	maxLogins = 1024
+	// finishTimeout is how long logins in progress may hold up the end.
+	finishTimeout = 5 * time.Second
+	// parkTimeout is how long an authenticated client waits for a router.
+	parkTimeout = 5 * time.Second
+	// minPause and maxPause bound the wait after a failed accept, most likely for
+	// want of descriptors.
+	minPause = 5 * time.Millisecond
+	maxPause = time.Second
+)
+
+// Gate lets clients in (login.Gate).
+type Gate interface {
+	Admit(ctx context.Context, c startup.Conn) (*login.Request, error)
+}
+
+// Routers serve sessions (routers.Fleet).
+type Routers interface {
+	HandOver(ctx context.Context, r *handoff.Record, fd int) error
+	Cancel(key handoff.CancelKey)
+}
+
+// Places are given back when a session finds no router (ledger.Ledger).
+type Places interface{ Close(session string) }
+
+// Front is the way in.
+type Front struct {
+	gate    Gate
+	routers Routers
+	places  Places
+	log     *slog.Logger
+	metrics metrics
+	logins  chan struct{} // a place for each client on its way in
+}
+
+type metrics struct {
+	connections *prometheus.CounterVec
+	failures    *prometheus.CounterVec
+}
+
+// New gives a front. Nothing happens before Run.
+func New(g Gate, r Routers, p Places, reg prometheus.Registerer, log *slog.Logger) *Front {
+	f := &Front{gate: g, routers: r, places: p, log: log, logins: make(chan struct{}, maxLogins), metrics: metrics{
+		connections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgpilot_listener_connections_total",
+			Help: "Connections accepted, by transport: tcp or unix.",
+		}, []string{"transport"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgpilot_listener_login_failures_total",
+			Help: "Connections that did not become a session, by reason.",
+		}, []string{"reason"}),
+	}}
+	reg.MustRegister(f.metrics.connections, f.metrics.failures, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pgpilot_listener_logins",
+		Help: "Clients on their way in: logging in or waiting for a router.",
+	}, func() float64 { return float64(len(f.logins)) }))
+	return f
+}
+
+// Run serves the listening sockets until ctx ends. Then it calls closeSockets, which
+// must close them, gives logins in progress a few seconds, sends the rest away, and
+// returns when all are done.
+func (f *Front) Run(ctx context.Context, ls []net.Listener, closeSockets func() error) error {
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	var accepting, clients sync.WaitGroup
+	for _, l := range ls {
+		accepting.Go(func() { f.accept(ctx, serving, l, &clients) })
+	}
+	<-ctx.Done()
+	err := closeSockets()
+	accepting.Wait()
+	finish := time.AfterFunc(finishTimeout, stopServing)
+	defer finish.Stop()
+	clients.Wait()
+	return err
+}
+
+// accept takes clients from one listening socket until it is closed.
+func (f *Front) accept(ctx, serving context.Context, l net.Listener, clients *sync.WaitGroup) {
+	pause := minPause
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			f.log.Error("clients cannot be accepted", obs.KeyAddress, l.Addr().String(), obs.KeyError, err)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, maxPause)
+			continue
+		}
+		pause = minPause
+		f.metrics.connections.WithLabelValues(l.Addr().Network()).Inc()
+		select {
+		case f.logins <- struct{}{}:
+		case <-ctx.Done():
+			c.Close()
+			return
+		}
+		clients.Go(func() {
+			defer func() { <-f.logins }()
+			f.serve(serving, c.(startup.Conn)) // both kinds of listeners give such
+		})
+	}
+}

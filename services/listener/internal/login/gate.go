@@ -1,0 +1,140 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/scram"
+	"github.com/pgpilot/pgpilot/services/listener/internal/ledger"
+	"github.com/pgpilot/pgpilot/services/listener/internal/refusal"
+	"github.com/pgpilot/pgpilot/services/listener/internal/startup"
+	"github.com/pgpilot/pgpilot/services/listener/internal/throttle"
+)
+
+// Policy is what may change while the listener runs.
+type Policy struct {
+	// Book has the users.
+	Book *scram.Book
+	// Timeout bounds a login (limits.login_timeout).
+	Timeout time.Duration
+}
+
+// Gate lets clients in. It is safe for concurrent use.
+type Gate struct {
+	ledger   *ledger.Ledger
+	throttle *throttle.Throttle
+	policy   atomic.Pointer[Policy]
+}
+
+// NewGate gives a gate that enters clients in a ledger.
+func NewGate(l *ledger.Ledger, p Policy) *Gate {
+	g := &Gate{ledger: l, throttle: throttle.New()}
+	g.SetPolicy(p)
+	return g
+}
+
+// SetPolicy is for logins that begin after it.
+func (g *Gate) SetPolicy(p Policy) { g.policy.Store(&p) }
+
+// Request is what an admitted client wants: exactly one of the fields is set.
+type Request struct {
+	// Session is entered in the ledger; the client has been told AuthenticationOk.
+	Session *handoff.Record
+	// Cancel is to be passed on; the client is told nothing.
+	Cancel *handoff.CancelKey
+}
+
+// Denied is a failed authentication. The client is told the refusal in it.
+type Denied struct {
+	*refusal.Refusal
+	User string
+	// Known says whether there is such a user; for the log only.
+	Known bool
+}
+
+// Unwrap gives the refusal.
+func (d *Denied) Unwrap() error { return d.Refusal }
+
+// Admit serves a client until it has asked for something it may have. The client
+// is to be told of an error in which there is a *refusal.Refusal; otherwise the
+// connection is closed without a word, as PostgreSQL does. When ctx ends the
+// client is sent away.
+func (g *Gate) Admit(ctx context.Context, c startup.Conn) (*Request, error) {
+	p := g.policy.Load()
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // fails only on a closed connection
+	defer stop()
+
+	packet, err := startup.Negotiate(c)
+	switch {
+	case err != nil:
+		return nil, stopping(ctx, err)
+	case packet.Kind == startup.Cancel:
+		return &Request{Cancel: &packet.Key}, nil
+	}
+	entry, ok := g.ledger.Open(packet.Version)
+	if !ok {
+		return nil, refusal.New(refusal.TooManyConnections, "sorry, too many clients already")
+	}
+	if err := g.authenticate(ctx, c, p.Book, packet); err != nil {
+		g.ledger.Close(entry.Session)
+		if ctx.Err() == context.DeadlineExceeded || errors.Is(err, os.ErrDeadlineExceeded) {
+			err = refusal.New(refusal.QueryCanceled, "canceling authentication due to timeout")
+		}
+		return nil, stopping(ctx, err)
+	}
+	return &Request{Session: &handoff.Record{
+		Session:  entry.Session,
+		User:     packet.User,
+		Database: packet.Database,
+		Client:   clientName(c),
+		Protocol: packet.Version,
+		Startup:  packet.Parameters,
+		Cancel:   entry.Cancel,
+	}}, nil
+}
+
+// stopping replaces an error that was caused by the end of the listener.
+func stopping(ctx context.Context, err error) error {
+	if ctx.Err() == context.Canceled {
+		return refusal.New(refusal.CannotConnectNow, "the database system is shutting down")
+	}
+	return err
+}
+
+// clientName is how the record and the log call a client.
+func clientName(c net.Conn) string {
+	if _, local := c.(*net.UnixConn); local {
+		return "unix"
+	}
+	return c.RemoteAddr().String()
+}
+
+// origin is what the throttle goes by: the host, or the user of a local client.
+func origin(c startup.Conn) string {
+	if _, local := c.(*net.UnixConn); !local {
+		host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+		if err != nil {
+			return c.RemoteAddr().String()
+		}
+		return host
+	}
+	uid := "unknown"
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { // fails only on a closed connection
+			if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+				uid = strconv.Itoa(int(cred.Uid))
+			}
+		})
+	}
+	return "uid " + uid
+}

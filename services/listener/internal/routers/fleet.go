@@ -1,0 +1,376 @@
+package routers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+const (
+	// window is how many sessions may be on their way to one router. Descriptors in
+	// flight count against the file limit of the sender's user.
+	window = 64
+	// ackTimeout is how long a router may take to acknowledge a session. Its loop
+	// turns many times a millisecond; one that needs longer is stuck.
+	ackTimeout = 2 * time.Second
+	// helloTimeout bounds the opening of a connection.
+	helloTimeout = 5 * time.Second
+	// minBackoff and maxBackoff bound the wait before a router is dialled again.
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// Book is told of sessions that end at a router and of those that a router already
+// has when it is met.
+type Book interface {
+	Adopt(session string)
+	Close(session string)
+}
+
+// Fleet is the routers of this host. It is safe for concurrent use.
+type Fleet struct {
+	dir     *rundir.Dir
+	id      string
+	book    Book
+	log     *slog.Logger
+	metrics metrics
+
+	state struct {
+		sync.Mutex
+		links map[*link]struct{}
+		// changed is closed and replaced whenever a session that found no router
+		// should look again.
+		changed chan struct{}
+	}
+}
+
+type metrics struct {
+	handovers *prometheus.CounterVec
+	duration  prometheus.Histogram
+	parked    prometheus.Gauge
+	cancels   prometheus.Counter
+}
+
+// New gives a fleet for the listener instance id. Nothing happens before Run.
+func New(dir *rundir.Dir, id string, book Book, reg prometheus.Registerer, log *slog.Logger) *Fleet {
+	f := &Fleet{dir: dir, id: id, book: book, log: log, metrics: metrics{
+		handovers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgpilot_listener_handoffs_total",
+			Help: "Attempts to hand a session to a router, by result: acknowledged, refused, lost (the router went away), unanswered.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "pgpilot_listener_handoff_duration_seconds",
+			Help:    "Time from AuthenticationOk to a router's acknowledgement.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 5},
+		}),
+		parked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pgpilot_listener_parked",
+			Help: "Authenticated clients that no router has yet.",
+		}),
+		cancels: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgpilot_listener_cancels_total",
+			Help: "Cancel requests passed on to the routers.",
+		}),
+	}}
+	f.state.links = map[*link]struct{}{}
+	f.state.changed = make(chan struct{})
+	reg.MustRegister(f.metrics.handovers, f.metrics.duration, f.metrics.parked, f.metrics.cancels,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pgpilot_listener_routers",
+			Help: "Routers that sessions can be handed to.",
+		}, func() float64 { return float64(f.Len()) }))
+	return f
+}
+
+// Len gives the number of routers that are connected.
+func (f *Fleet) Len() int {
+	f.state.Lock()
+	defer f.state.Unlock()
+	return len(f.state.links)
+}
+
+// Changed gives a channel that is closed at the next change of the fleet.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.state.Lock()
+	defer f.state.Unlock()
+	return f.state.changed
+}
+
+func (f *Fleet) signalLocked() {
+	close(f.state.changed)
+	f.state.changed = make(chan struct{})
+}
+
+// Run keeps a connection to every running router until ctx ends, and waits for
+// everything it started.
+func (f *Fleet) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	listed := map[string]context.CancelFunc{}
+	err := f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
+		gone := listed
+		listed = make(map[string]context.CancelFunc, len(now))
+		for _, in := range now {
+			if unlist, ok := gone[in.ID]; ok {
+				listed[in.ID] = unlist
+				delete(gone, in.ID)
+				continue
+			}
+			dialling, unlist := context.WithCancel(ctx)
+			listed[in.ID] = unlist
+			wg.Go(func() { f.maintain(ctx, dialling, in) })
+		}
+		for _, unlist := range gone {
+			unlist()
+		}
+	})
+	for _, unlist := range listed {
+		unlist()
+	}
+	return err
+}
+
+// maintain dials a router again and again for as long as it is listed. A
+// connection that stands outlives the listing: a router that stops still has
+// sessions to report.
+func (f *Fleet) maintain(ctx, listed context.Context, in rundir.Instance) {
+	log := f.log.With(obs.KeyPeer, in.Service+"."+in.ID)
+	backoff := minBackoff
+	for listed.Err() == nil {
+		met, err := f.connect(ctx, listed, in, log)
+		if met {
+			backoff = minBackoff
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn("connection to the router ended", obs.KeyError, err)
+		}
+		select {
+		case <-listed.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// connect dials a router and serves the connection to its end.
+func (f *Fleet) connect(ctx, listed context.Context, in rundir.Instance, log *slog.Logger) (met bool, err error) {
+	dialling, cancel := context.WithTimeout(listed, helloTimeout)
+	defer cancel()
+	u, err := rundir.Dial(dialling, in.Socket)
+	if err != nil {
+		return false, err
+	}
+	l := newLink(in.ID, u)
+	defer l.conn.Close()
+	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
+	defer stop()
+	hello, err := l.greet(f.id)
+	if err != nil {
+		return false, err
+	}
+	f.join(l, hello.Sessions)
+	log.Info("router connected", obs.KeyCount, len(hello.Sessions))
+	err = f.listen(l)
+	f.leave(l)
+	return true, err
+}
+
+func (f *Fleet) join(l *link, sessions []string) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	for _, s := range sessions {
+		l.sessions[s] = struct{}{}
+		f.book.Adopt(s)
+	}
+	f.state.links[l] = struct{}{}
+	f.signalLocked()
+}
+
+// leave forgets a router with the sessions it had, and gives those that were on
+// their way back to their hand-overs.
+func (f *Fleet) leave(l *link) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	delete(f.state.links, l)
+	for s := range l.sessions {
+		f.book.Close(s)
+	}
+	for s, answer := range l.pending {
+		answer <- lost
+		delete(l.pending, s)
+	}
+	f.signalLocked()
+}
+
+// listen acts on a router's messages until the connection ends.
+func (f *Fleet) listen(l *link) error {
+	for {
+		m, err := l.conn.Receive()
+		if err != nil {
+			return err
+		}
+		handoff.CloseFDs(m.FDs) // routers send none
+		switch m.Type {
+		case handoff.TypeAck:
+			var ref handoff.SessionRef
+			if err := m.Unmarshal(&ref); err != nil {
+				return err
+			}
+			f.settle(l, ref.Session, acknowledged)
+		case handoff.TypeRefuse:
+			var ref handoff.SessionRef
+			if err := m.Unmarshal(&ref); err != nil {
+				return err
+			}
+			f.log.Info("router refused a session", obs.KeySession, ref.Session, obs.KeyPeer, "router."+l.id, obs.KeyReason, ref.Reason)
+			f.settle(l, ref.Session, refused)
+		case handoff.TypeEnded:
+			var ended handoff.Ended
+			if err := m.Unmarshal(&ended); err != nil {
+				return err
+			}
+			f.end(l, ended.Sessions)
+		default: // of a newer router: everything that must be understood changes the version
+			f.log.Debug("unknown message from the router", obs.KeyPeer, "router."+l.id, obs.KeyReason, string(m.Type))
+		}
+	}
+}
+
+func (f *Fleet) settle(l *link, session string, a answer) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	ch, ok := l.pending[session]
+	if !ok {
+		return // its hand-over has been given up; the router finds the socket shut down
+	}
+	delete(l.pending, session)
+	if a == acknowledged {
+		l.sessions[session] = struct{}{}
+	}
+	ch <- a
+	f.signalLocked()
+}
+
+func (f *Fleet) end(l *link, sessions []string) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	for _, s := range sessions {
+		if _, ok := l.sessions[s]; !ok {
+			continue
+		}
+		delete(l.sessions, s)
+		f.book.Close(s)
+	}
+}
+
+// Cancel passes a cancel key to every router; the one that has the session knows
+// it. It returns when the requests are on their way.
+func (f *Fleet) Cancel(key handoff.CancelKey) {
+	f.metrics.cancels.Inc()
+	f.state.Lock()
+	links := make([]*link, 0, len(f.state.links))
+	for l := range f.state.links {
+		links = append(links, l)
+	}
+	f.state.Unlock()
+	var wg sync.WaitGroup
+	for _, l := range links {
+		wg.Go(func() {
+			if err := l.conn.Send(handoff.TypeCancel, key); err != nil {
+				l.abandon()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// ErrNoRouter reports that no router took a session in time.
+var ErrNoRouter = errors.New("no router took the session in time")
+
+// HandOver gives a session to a router. The descriptor stays the caller's: after
+// success it is to be closed, and the client's socket lives on in the router. When
+// ctx ends first the error is ErrNoRouter, and the caller must shut the socket
+// down: a router may still find the session in its queue.
+func (f *Fleet) HandOver(ctx context.Context, r *handoff.Record, fd int) error {
+	began := time.Now()
+	f.metrics.parked.Inc()
+	defer f.metrics.parked.Dec()
+	passed := map[*link]bool{} // routers that refused
+	for {
+		l, answers, changed := f.choose(r.Session, passed)
+		if l == nil {
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return ErrNoRouter
+			}
+		}
+		a := f.offer(ctx, l, r, fd, answers)
+		f.metrics.handovers.WithLabelValues(string(a)).Inc()
+		switch {
+		case a == acknowledged:
+			f.metrics.duration.Observe(time.Since(began).Seconds())
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w (the last one: %s)", ErrNoRouter, a)
+		}
+		passed[l] = true
+	}
+}
+
+// choose reserves a place on the way to the router with the fewest sessions.
+func (f *Fleet) choose(session string, passed map[*link]bool) (*link, chan answer, <-chan struct{}) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	var best *link
+	for l := range f.state.links {
+		if passed[l] || len(l.pending) >= window {
+			continue
+		}
+		if best == nil || l.load() < best.load() || l.load() == best.load() && l.id < best.id {
+			best = l
+		}
+	}
+	if best == nil {
+		return nil, nil, f.state.changed
+	}
+	ch := make(chan answer, 1)
+	best.pending[session] = ch
+	return best, ch, nil
+}
+
+// offer sends a session to a router and waits for its answer. A router that does
+// not answer is given up: whatever it acknowledged until then still counts.
+func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fd int, answers <-chan answer) answer {
+	if err := l.conn.SendSession(r, fd); err != nil {
+		f.log.Warn("session was not handed over", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
+		l.abandon()
+		return <-answers // leave settles it
+	}
+	timer := time.NewTimer(ackTimeout)
+	defer timer.Stop()
+	select {
+	case a := <-answers:
+		return a
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	f.log.Warn("router does not answer", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id)
+	l.abandon()
+	if a := <-answers; a != lost {
+		return a
+	}
+	return unanswered
+}

@@ -1,0 +1,78 @@
+package routers
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+// answer is what became of an offered session; the text is the metric's label.
+type answer string
+
+const (
+	acknowledged answer = "acknowledged"
+	refused      answer = "refused"
+	lost         answer = "lost"
+	unanswered   answer = "unanswered"
+)
+
+// link is the connection to one router. Its maps are guarded by the fleet's state.
+type link struct {
+	id   string
+	conn *handoff.Conn
+	// sock is conn's socket, for abandon and the deadline of the greeting only.
+	sock *net.UnixConn
+	// sessions are those the router has acknowledged or reported.
+	sessions map[string]struct{}
+	// pending are those on their way. Each channel has room for its one answer.
+	pending map[string]chan answer
+}
+
+func newLink(id string, u *net.UnixConn) *link {
+	return &link{
+		id:       id,
+		conn:     handoff.NewConn(u),
+		sock:     u,
+		sessions: map[string]struct{}{},
+		pending:  map[string]chan answer{},
+	}
+}
+
+// load is what routers are compared by.
+func (l *link) load() int { return len(l.sessions) + len(l.pending) }
+
+// greet exchanges Hello messages.
+func (l *link) greet(id string) (*handoff.Hello, error) {
+	if err := l.sock.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return nil, fmt.Errorf("greet router: %w", err)
+	}
+	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id}); err != nil {
+		return nil, err
+	}
+	m, err := l.conn.Receive()
+	if err != nil {
+		return nil, fmt.Errorf("greet router: %w", err)
+	}
+	handoff.CloseFDs(m.FDs)
+	if m.Type != handoff.TypeHello {
+		return nil, fmt.Errorf("greet router: it opened with a %q message", m.Type)
+	}
+	var h handoff.Hello
+	if err := m.Unmarshal(&h); err != nil {
+		return nil, err
+	}
+	if h.V != handoff.ProtocolVersion || h.Service != rundir.Router {
+		return nil, fmt.Errorf("greet router: it is a %s that speaks version %d instead of %d: run services of one release", h.Service, h.V, handoff.ProtocolVersion)
+	}
+	if err := l.sock.SetReadDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("greet router: %w", err)
+	}
+	return &h, nil
+}
+
+// abandon gives the connection up: the router's sends fail from now on, what it has
+// sent is still read, and then the connection ends like any other.
+func (l *link) abandon() { _ = l.sock.CloseRead() } // fails only when it is closed already

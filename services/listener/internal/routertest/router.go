@@ -1,0 +1,224 @@
+package routertest
+
+import (
+	"net"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+// Behaviour on an offered session.
+type Behaviour int
+
+const (
+	// Take acknowledges and serves it.
+	Take Behaviour = iota
+	// Refuse sends a refusal.
+	Refuse
+	// Die closes every connection and the socket.
+	Die
+	// Hang never answers.
+	Hang
+)
+
+// Router is a running fake. Its fields are set before Start and not changed.
+type Router struct {
+	ID string
+	// Behaviour on sessions.
+	Behaviour Behaviour
+	// Sessions it reports to have when greeted.
+	Sessions []string
+
+	// Offered has every session that arrived, Cancels every cancel key.
+	Offered chan *handoff.Record
+	Cancels chan handoff.CancelKey
+
+	t     testing.TB
+	claim *rundir.Claim
+	wg    sync.WaitGroup
+	state struct {
+		sync.Mutex
+		listener *net.UnixListener
+		open     map[interface{ Close() error }]struct{}
+		stopped  bool
+	}
+}
+
+// Start runs the router in a run directory until the test ends or Kill.
+func (r *Router) Start(t testing.TB, dir *rundir.Dir) *Router {
+	t.Helper()
+	r.t = t
+	r.Offered = make(chan *handoff.Record, 1000)
+	r.Cancels = make(chan handoff.CancelKey, 1000)
+	r.state.open = map[interface{ Close() error }]struct{}{}
+	var err error
+	if r.claim, err = dir.Claim(rundir.Router, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	l, err := r.claim.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.state.listener = l
+	r.wg.Go(func() {
+		for {
+			u, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			c := handoff.NewConn(u)
+			if r.track(c) {
+				r.wg.Go(func() { r.serve(c) })
+			}
+		}
+	})
+	t.Cleanup(r.Kill)
+	return r
+}
+
+// Kill ends the router and everything it holds at once, as SIGKILL would.
+func (r *Router) Kill() {
+	r.stop()
+	r.wg.Wait()
+}
+
+func (r *Router) stop() {
+	r.state.Lock()
+	defer r.state.Unlock()
+	if r.state.stopped {
+		return
+	}
+	r.state.stopped = true
+	r.state.listener.Close()
+	for c := range r.state.open {
+		c.Close()
+	}
+	if err := r.claim.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// track remembers what Kill has to close; it closes it and says no after Kill.
+func (r *Router) track(c interface{ Close() error }) bool {
+	r.state.Lock()
+	defer r.state.Unlock()
+	if r.state.stopped {
+		c.Close()
+		return false
+	}
+	r.state.open[c] = struct{}{}
+	return true
+}
+
+func (r *Router) untrack(c interface{ Close() error }) {
+	r.state.Lock()
+	defer r.state.Unlock()
+	delete(r.state.open, c)
+	c.Close()
+}
+
+func (r *Router) serve(c *handoff.Conn) {
+	defer r.untrack(c)
+	if c.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: r.ID, Sessions: r.Sessions}) != nil {
+		return
+	}
+	for {
+		m, err := c.Receive()
+		if err != nil {
+			return
+		}
+		switch m.Type {
+		case handoff.TypeCancel:
+			var k handoff.CancelKey
+			if err := m.Unmarshal(&k); err != nil {
+				r.t.Error(err)
+			}
+			r.Cancels <- k
+		case handoff.TypeSession:
+			if !r.session(c, m) {
+				return
+			}
+		}
+	}
+}
+
+// session acts on an offered session; false ends the connection.
+func (r *Router) session(c *handoff.Conn, m *handoff.Message) bool {
+	defer handoff.CloseFDs(m.FDs)
+	rec, err := handoff.DecodeRecord(m.Body)
+	if err != nil || len(m.FDs) != 1 {
+		r.t.Errorf("router %s: session with %d descriptors: %v", r.ID, len(m.FDs), err)
+		return false
+	}
+	r.Offered <- rec
+	switch r.Behaviour {
+	case Refuse:
+		return c.Send(handoff.TypeRefuse, handoff.SessionRef{Session: rec.Session, Reason: "told to"}) == nil
+	case Die:
+		r.stop()
+		return false
+	case Hang:
+		return true
+	}
+	if c.Send(handoff.TypeAck, handoff.SessionRef{Session: rec.Session}) != nil {
+		return false
+	}
+	client, err := adopt(m.FDs[0])
+	if err != nil {
+		r.t.Errorf("router %s: %v", r.ID, err)
+		return false
+	}
+	if r.track(client) {
+		r.wg.Go(func() {
+			r.talk(client, rec)
+			r.untrack(client)
+			_ = c.Send(handoff.TypeEnded, handoff.Ended{Sessions: []string{rec.Session}}) // the listener may be gone
+		})
+	}
+	return true
+}
+
+// adopt duplicates the descriptor into a connection.
+func adopt(fd int) (net.Conn, error) {
+	dup, err := handoff.Dup(rawFD(fd))
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(dup), "client")
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// talk is a server that knows one answer.
+func (r *Router) talk(c net.Conn, rec *handoff.Record) {
+	b := pgproto3.NewBackend(c, c)
+	b.Send(&pgproto3.ParameterStatus{Name: "server_version", Value: "15.0"})
+	b.Send(&pgproto3.BackendKeyData{ProcessID: rec.Cancel.PID, SecretKey: rec.Cancel.Secret})
+	b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	if b.Flush() != nil {
+		return
+	}
+	for {
+		m, err := b.Receive()
+		if err != nil {
+			return
+		}
+		switch m.(type) {
+		case *pgproto3.Query:
+			b.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("router"), DataTypeOID: 25, DataTypeSize: -1, TypeModifier: -1}}})
+			b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(r.ID)}})
+			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
+			b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+			if b.Flush() != nil {
+				return
+			}
+		case *pgproto3.Terminate:
+			return
+		}
+	}
+}

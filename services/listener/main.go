@@ -1,0 +1,157 @@
+// Command listener is where clients connect: it logs them in and hands their
+// sockets to the routers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/scram"
+	"github.com/pgpilot/pgpilot/libs/service"
+	"github.com/pgpilot/pgpilot/services/listener/internal/front"
+	"github.com/pgpilot/pgpilot/services/listener/internal/ledger"
+	"github.com/pgpilot/pgpilot/services/listener/internal/login"
+	"github.com/pgpilot/pgpilot/services/listener/internal/relay"
+	"github.com/pgpilot/pgpilot/services/listener/internal/routers"
+	"github.com/pgpilot/pgpilot/services/listener/internal/sockets"
+)
+
+func main() { os.Exit(service.Main(rundir.Listener, serve)) }
+
+// saltSecret names the secret in the run directory that the users' salts come from.
+const saltSecret = "scram.key"
+
+// serve runs the listener until ctx ends. Order of the end: the clients' sockets
+// are closed, logins in progress finish, and only then the connections to the
+// routers and the relay are closed.
+func serve(ctx context.Context, env *service.Env) error {
+	cfg := env.Config
+	secret, err := env.Dir.Secret(saltSecret, scram.SecretSize)
+	if err != nil {
+		return err
+	}
+	policy, err := policyOf(cfg, secret)
+	if err != nil {
+		return err
+	}
+	clients := ledger.New(env.Claim.ID(), cfg.Limits.MaxClients, env.Metrics)
+	gate := login.NewGate(clients, policy)
+	fleet := routers.New(env.Dir, env.Claim.ID(), clients, env.Metrics, env.Log)
+	way := front.New(gate, fleet, clients, env.Metrics, env.Log)
+
+	page, err := listenRelay(cfg.Observability.MetricsAddr)
+	if err != nil {
+		return err
+	}
+	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix)
+	if err != nil {
+		if page != nil {
+			err = errors.Join(err, page.Close())
+		}
+		return err
+	}
+
+	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
+	accepting, stopAccepting := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopAround()
+	defer stopAccepting(nil)
+	wg.Go(func() { stopAccepting(fleet.Run(around)) })
+	wg.Go(func() { watchFleet(around, fleet, env.Health) })
+	wg.Go(func() { reload(around, env, secret, clients, gate) })
+	if page != nil {
+		handler := relay.New(env.Dir, cfg.Observability.Pprof, env.Log).Handler()
+		wg.Go(func() {
+			if err := obs.Serve(around, page, handler, env.Log); err != nil {
+				env.Log.Error("metrics are not relayed any more", obs.KeyError, err)
+			}
+		})
+	}
+	env.Log.Info("accepting clients", obs.KeyAddress, open.Addresses())
+	env.Health.Ready()
+
+	err = way.Run(accepting, open.Listeners, open.Close)
+	if ctx.Err() == nil {
+		err = errors.Join(context.Cause(accepting), err)
+	}
+	return err
+}
+
+// policyOf derives what the gate goes by from a configuration.
+func policyOf(cfg *config.Config, secret []byte) (login.Policy, error) {
+	users := make([]scram.User, 0, len(cfg.Users))
+	for i := range cfg.Users {
+		password, err := cfg.Users[i].Secret()
+		if err != nil {
+			return login.Policy{}, err
+		}
+		users = append(users, scram.User{Name: cfg.Users[i].Name, Password: password})
+	}
+	book, err := scram.NewBook(secret, users)
+	if err != nil {
+		return login.Policy{}, err
+	}
+	return login.Policy{Book: book, Timeout: cfg.Limits.LoginTimeout.D()}, nil
+}
+
+// reload takes new configurations until ctx ends.
+func reload(ctx context.Context, env *service.Env, secret []byte, clients *ledger.Ledger, gate *login.Gate) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case cfg := <-env.Reloads:
+			policy, err := policyOf(cfg, secret)
+			if err != nil {
+				env.Log.Error("users stay as they were", obs.KeyError, err)
+				continue
+			}
+			gate.SetPolicy(policy)
+			clients.SetMax(cfg.Limits.MaxClients)
+		}
+	}
+}
+
+var errNoRouter = errors.New("no router is running")
+
+// watchFleet keeps the health up to date: without a router nobody can be served.
+func watchFleet(ctx context.Context, fleet *routers.Fleet, health *obs.Health) {
+	for {
+		changed := fleet.Changed()
+		var err error
+		if fleet.Len() == 0 {
+			err = errNoRouter
+		}
+		health.Set("routers", err)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listenRelay opens the address of the relay, if there is one.
+func listenRelay(address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s for metrics: the port is taken; stop the program that has it or change observability.metrics_addr", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s for metrics: %w", address, err)
+	}
+	return l, nil
+}
