@@ -1,0 +1,78 @@
+package fence
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
+
+var (
+	primary = Server{Backend: 0, Run: 1}
+	at      = func(l lsn.LSN) lsn.Position { return lsn.Position{Timeline: 1, LSN: l} }
+)
+
+func TestAWriteDirtiesAndAProbeSettles(t *testing.T) {
+	var s State
+	if s.Dirty() || !s.Position().IsZero() {
+		t.Fatal("a new session needs nothing")
+	}
+	s.Wrote(primary)
+	if !s.Dirty() {
+		t.Fatal("a forwarded write must make the fence dirty")
+	}
+	if !s.Settle(s.Mark(), at(100), primary) || s.Dirty() || s.Position() != at(100) {
+		t.Fatalf("after the probe: dirty %v, position %v", s.Dirty(), s.Position())
+	}
+}
+
+// A probe that started before the second write's answer says nothing about it.
+func TestAProbeOfAnEarlierWriteLeavesALaterOneDirty(t *testing.T) {
+	var s State
+	s.Wrote(primary)
+	mark := s.Mark()
+	s.Wrote(primary)
+	s.Settle(mark, at(100), primary)
+	if !s.Dirty() || s.Position() != at(100) {
+		t.Fatalf("dirty %v at %v; want dirty at 100", s.Dirty(), s.Position())
+	}
+	s.Settle(s.Mark(), at(90), primary)
+	if s.Dirty() || s.Position() != at(100) {
+		t.Fatalf("dirty %v at %v; a fence never goes back", s.Dirty(), s.Position())
+	}
+}
+
+func TestAProbeOfAnotherRunSaysSo(t *testing.T) {
+	var s State
+	s.Wrote(primary)
+	if s.Settle(s.Mark(), at(50), Server{Backend: 0, Run: 2}) {
+		t.Fatal("a write answered by an earlier run may be lost; Settle must say so")
+	}
+	if s.Dirty() {
+		t.Fatal("the session must go on, on the run that exists")
+	}
+}
+
+func TestGroupServesOnlyThoseBeforeTheStart(t *testing.T) {
+	var g Group[string]
+	if !g.Join("a") || !g.Join("b") {
+		t.Fatal("nothing flies: a probe is to be started")
+	}
+	g.Start()
+	if g.Join("c") {
+		t.Fatal("one probe flies at a time")
+	}
+	if got := g.Done(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Fatalf("served %v", got)
+	}
+	if g.Waiting() != 1 {
+		t.Fatalf("%d wait, want c", g.Waiting())
+	}
+	g.Start()
+	g.Join("d")
+	g.Fail()
+	g.Start()
+	if got := g.Done(); !slices.Equal(got, []string{"c", "d"}) {
+		t.Fatalf("after a failed probe the next one served %v, want c and d", got)
+	}
+}

@@ -1,0 +1,198 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// Key names a pool.
+type Key struct {
+	Backend  int
+	User     string
+	Database string
+}
+
+// Conn is a server connection as the pool needs to know it. The loop's own
+// connection embeds it.
+type Conn struct {
+	// Startup are the encoded startup parameters it was made with.
+	Startup string
+	// Run is the run of the server it belongs to.
+	Run uint32
+	// IdleSince is when it came back.
+	IdleSince time.Time
+}
+
+// Waiter waits for a connection.
+type Waiter[W any] struct {
+	// Startup are the encoded startup parameters wanted.
+	Startup string
+	// For is whoever waits.
+	For W
+	// connecting says that a connection is being made because of this waiter.
+	connecting bool
+}
+
+// Member is a connection that a pool can hold.
+type Member interface {
+	comparable
+	Pooled() *Conn
+}
+
+// Pool is the account of one Key. The zero value is an empty pool that allows
+// nothing; set Max.
+type Pool[C Member, W comparable] struct {
+	// Max is the most connections it may have, those being made included.
+	Max int
+	// idle, the most recently used last.
+	idle []C
+	// lent and connecting count the others.
+	lent       int
+	connecting int
+	waiters    []*Waiter[W]
+}
+
+// Take gives an idle connection with these startup parameters, the most recently
+// used one, or ok false.
+func (p *Pool[C, W]) Take(startup string) (c C, ok bool) {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if p.idle[i].Pooled().Startup == startup {
+			c = p.idle[i]
+			p.idle = slices.Delete(p.idle, i, i+1)
+			p.lent++
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// Wait queues for a connection.
+func (p *Pool[C, W]) Wait(startup string, w W) {
+	p.waiters = append(p.waiters, &Waiter[W]{Startup: startup, For: w})
+}
+
+// Withdraw ends a wait and reports whether there was one. A connection that is
+// being made for it goes to the next.
+func (p *Pool[C, W]) Withdraw(w W) bool {
+	i := slices.IndexFunc(p.waiters, func(x *Waiter[W]) bool { return x.For == w })
+	if i < 0 {
+		return false
+	}
+	p.waiters = slices.Delete(p.waiters, i, i+1)
+	return true
+}
+
+// Connect says whether a connection should be made now, and with which startup
+// parameters: somebody waits for whom none is being made, and there is room. If
+// idle connections of other parameters take the room, the longest idle is given
+// to be closed first.
+func (p *Pool[C, W]) Connect() (startup string, evict C, evicts, ok bool) {
+	i := slices.IndexFunc(p.waiters, func(w *Waiter[W]) bool { return !w.connecting })
+	if i < 0 {
+		return "", evict, false, false
+	}
+	if p.Size() >= p.Max {
+		if len(p.idle) == 0 {
+			return "", evict, false, false
+		}
+		evict, evicts = p.idle[0], true
+		p.idle = slices.Delete(p.idle, 0, 1)
+	}
+	p.waiters[i].connecting = true
+	p.connecting++
+	return p.waiters[i].Startup, evict, evicts, true
+}
+
+// Connected takes a connection that has been made; it counts as lent until it is
+// put back.
+func (p *Pool[C, W]) Connected() {
+	p.connecting--
+	p.lent++
+}
+
+// ConnectFailed notes that a connection could not be made. It gives the waiters
+// who wanted it, removed if they are not to go on waiting.
+func (p *Pool[C, W]) ConnectFailed(startup string, giveUp bool) []W {
+	p.connecting--
+	var out []W
+	p.waiters = slices.DeleteFunc(p.waiters, func(w *Waiter[W]) bool {
+		if w.Startup != startup {
+			return false
+		}
+		w.connecting = false
+		if giveUp {
+			out = append(out, w.For)
+		}
+		return giveUp
+	})
+	return out
+}
+
+// Put brings a lent connection back. If somebody waits for its like, that one is
+// given, and the connection is lent to it.
+func (p *Pool[C, W]) Put(c C, now time.Time) (next W, given bool) {
+	pc := c.Pooled()
+	for i, w := range p.waiters {
+		if w.Startup == pc.Startup {
+			p.waiters = slices.Delete(p.waiters, i, i+1)
+			p.reassign(w)
+			return w.For, true
+		}
+	}
+	pc.IdleSince = now
+	p.idle = append(p.idle, c)
+	p.lent--
+	return next, false
+}
+
+// reassign passes the connection being made for a waiter that has got another to
+// one for whom none is being made.
+func (p *Pool[C, W]) reassign(served *Waiter[W]) {
+	if !served.connecting {
+		return
+	}
+	for _, w := range p.waiters {
+		if !w.connecting && w.Startup == served.Startup {
+			w.connecting = true
+			return
+		}
+	}
+}
+
+// Drop notes that a lent connection has been closed.
+func (p *Pool[C, W]) Drop() { p.lent-- }
+
+// DropIdle removes an idle connection that has been closed, and reports whether
+// it was one.
+func (p *Pool[C, W]) DropIdle(c C) bool {
+	i := slices.Index(p.idle, c)
+	if i < 0 {
+		return false
+	}
+	p.idle = slices.Delete(p.idle, i, i+1)
+	return true
+}
+
+// Expired removes and gives the idle connections for which old is true.
+func (p *Pool[C, W]) Expired(old func(*Conn) bool) []C {
+	var out []C
+	p.idle = slices.DeleteFunc(p.idle, func(c C) bool {
+		if !old(c.Pooled()) {
+			return false
+		}
+		out = append(out, c)
+		return true
+	})
+	return out
+}
+
+// Size is how many connections there are, those being made included.
+func (p *Pool[C, W]) Size() int { return len(p.idle) + p.lent + p.connecting }
+
+// Waiters is how many wait.
+func (p *Pool[C, W]) Waiters() int { return len(p.waiters) }
+
+// Counts gives the number of idle, lent and unfinished connections.
+func (p *Pool[C, W]) Counts() (idle, lent, connecting int) {
+	return len(p.idle), p.lent, p.connecting
+}

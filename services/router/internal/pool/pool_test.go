@@ -1,0 +1,156 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+type conn struct{ Conn }
+
+func (c *conn) Pooled() *Conn { return &c.Conn }
+
+type testPool = Pool[*conn, int]
+
+func made(startup string) *conn { return &conn{Conn{Startup: startup, Run: 1}} }
+
+// connect does what the loop does for the next waiter, and gives who got it.
+func connect(t *testing.T, p *testPool, c *conn) (who int, got bool) {
+	t.Helper()
+	if startup, _, _, ok := p.Connect(); !ok || startup != c.Startup {
+		t.Fatalf("a connection with %q should be made; Connect gave %q, %v", c.Startup, startup, ok)
+	}
+	p.Connected()
+	return p.Put(c, time.Time{})
+}
+
+func TestFirstWaiterFirst(t *testing.T) {
+	p := &testPool{Max: 1}
+	if _, ok := p.Take("a"); ok {
+		t.Fatal("an empty pool gave a connection")
+	}
+	p.Wait("a", 1)
+	p.Wait("a", 2)
+	c := made("a")
+	if who, got := connect(t, p, c); !got || who != 1 {
+		t.Fatalf("the new connection went to %d, %v", who, got)
+	}
+	if _, _, _, ok := p.Connect(); ok {
+		t.Fatal("the pool is full, nothing may be made")
+	}
+	if who, got := p.Put(c, time.Time{}); !got || who != 2 {
+		t.Fatalf("the returned connection went to %d, %v", who, got)
+	}
+	if _, got := p.Put(c, time.Time{}); got {
+		t.Fatal("nobody waits")
+	}
+	if got, ok := p.Take("a"); !ok || got != c {
+		t.Fatal("the idle connection must be used again")
+	}
+}
+
+// A client that asked for other startup parameters never gets the connection of
+// one that did not.
+func TestStartupParametersKeepConnectionsApart(t *testing.T) {
+	p := &testPool{Max: 1}
+	p.Wait("a", 1)
+	c := made("a")
+	connect(t, p, c)
+	p.Put(c, time.Time{})
+	if _, ok := p.Take("b"); ok {
+		t.Fatal("got another's connection")
+	}
+	p.Wait("b", 2)
+	startup, evict, evicts, ok := p.Connect()
+	if !ok || startup != "b" || !evicts || evict != c {
+		t.Fatalf("full of another kind: got %q, evict %v %v, %v; want the idle one closed and b made", startup, evict, evicts, ok)
+	}
+	if p.Size() != 1 {
+		t.Fatalf("size %d, want 1", p.Size())
+	}
+}
+
+func TestAFailedConnectionLeavesOrEndsTheWait(t *testing.T) {
+	p := &testPool{Max: 2}
+	p.Wait("a", 1)
+	p.Wait("b", 2)
+	p.Connect()
+	if gone := p.ConnectFailed("a", false); len(gone) != 0 || p.Waiters() != 2 {
+		t.Fatalf("%v gave up, %d wait; want nobody and 2", gone, p.Waiters())
+	}
+	p.Connect()
+	if gone := p.ConnectFailed("a", true); len(gone) != 1 || gone[0] != 1 || p.Waiters() != 1 {
+		t.Fatalf("%v gave up, %d wait; want waiter 1 alone gone", gone, p.Waiters())
+	}
+	if !p.Withdraw(2) || p.Withdraw(2) {
+		t.Fatal("a wait ends once")
+	}
+}
+
+// Whatever happens in whatever order, the counts are those of the connections
+// that exist, never above the maximum, and nobody waits while a fitting one idles.
+func TestAccountIsExact(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := &testPool{Max: 1 + r.IntN(4)}
+		kinds := []string{"a", "b"}
+		var lent []*conn
+		var making []string
+		next := 0
+		give := func(c *conn) {
+			if _, given := p.Put(c, time.Time{}); given {
+				lent = append(lent, c)
+			}
+		}
+		for range 300 {
+			switch k := kinds[r.IntN(2)]; r.IntN(7) {
+			case 0, 1:
+				if c, ok := p.Take(k); ok {
+					lent = append(lent, c)
+				} else {
+					next++
+					p.Wait(k, next)
+				}
+			case 2:
+				if s, _, _, ok := p.Connect(); ok {
+					making = append(making, s)
+				}
+			case 3:
+				if n := len(making); n > 0 {
+					s := making[n-1]
+					making = making[:n-1]
+					if r.IntN(4) == 0 {
+						p.ConnectFailed(s, r.IntN(2) == 0)
+					} else {
+						p.Connected()
+						give(made(s))
+					}
+				}
+			case 4:
+				if n := len(lent); n > 0 {
+					c := lent[n-1]
+					lent = lent[:n-1]
+					give(c)
+				}
+			case 5:
+				if n := len(lent); n > 0 {
+					lent = lent[:n-1]
+					p.Drop()
+				}
+			case 6:
+				p.Withdraw(r.IntN(next + 1))
+			}
+			idle, out, connecting := p.Counts()
+			if out != len(lent) || connecting != len(making) || idle+out+connecting > p.Max {
+				t.Fatalf("seed %d: account idle %d lent %d making %d of %d; really lent %d making %d", seed, idle, out, connecting, p.Max, len(lent), len(making))
+			}
+			for _, w := range p.waiters {
+				for _, c := range p.idle {
+					if w.Startup == c.Startup && connecting == 0 {
+						t.Fatalf("seed %d: a waiter for %q waits beside an idle one", seed, w.Startup)
+					}
+				}
+			}
+		}
+	}
+}

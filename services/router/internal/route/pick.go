@@ -1,0 +1,161 @@
+package route
+
+import (
+	"math/bits"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
+
+// Policy chooses among the replicas that may serve a read.
+type Policy uint8
+
+const (
+	// LeastInFlight takes the replica with the fewest statements of this router
+	// running; equals take turns.
+	LeastInFlight Policy = iota
+	// RoundRobin takes them in turn.
+	RoundRobin
+)
+
+// Reason says why a statement went where it did; it is a metric label.
+type Reason uint8
+
+// Reasons.
+const (
+	// ReasonWrite: not proven to read.
+	ReasonWrite Reason = iota
+	// ReasonRead: a read on a replica.
+	ReasonRead
+	// ReasonFenceFallback: a read that no replica can serve yet.
+	ReasonFenceFallback
+	// ReasonPinned: the session is bound to its primary connection.
+	ReasonPinned
+	// ReasonExtended: sent with the extended query protocol.
+	ReasonExtended
+	// ReasonNoReplica: a read, but no healthy replica is known.
+	ReasonNoReplica
+	// ReasonAllToPrimary: the operator's emergency switch.
+	ReasonAllToPrimary
+	// ReasonTransaction: inside a transaction on the primary.
+	ReasonTransaction
+	// ReasonLogin: the parameters a new session is told.
+	ReasonLogin
+	// Reasons counts them.
+	Reasons
+)
+
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "login"}
+
+// String gives the metric label.
+func (r Reason) String() string { return reasonNames[r] }
+
+// Request is what a statement needs.
+type Request struct {
+	// Reason for the primary, where Read is false.
+	Reason Reason
+	// Read may run on a replica that covers Fence, if Strict; on any usable one
+	// otherwise.
+	Read, Strict bool
+	Fence        lsn.Position
+	// Tried are the backends that have failed this statement already.
+	Tried Set
+	// AllToPrimary overrides Read.
+	AllToPrimary bool
+	Policy       Policy
+	// Turn is any number that grows with every request.
+	Turn uint32
+}
+
+// Set is a set of backend indexes.
+type Set uint64
+
+// With gives the set and backend i.
+func (s Set) With(i int) Set { return s | 1<<uint(i) }
+
+// Has reports whether i is in the set.
+func (s Set) Has(i int) bool { return s&(1<<uint(i)) != 0 }
+
+// None is the Choice.Backend for "nowhere".
+const None = -1
+
+// Choice is the decision.
+type Choice struct {
+	// Backend is an index of the table, or None: the statement needs the primary and
+	// none is known.
+	Backend int
+	Reason  Reason
+}
+
+// Pick decides.
+func Pick(t *Table, r *Request) Choice {
+	switch {
+	case !r.Read:
+		return primary(t, r.Reason)
+	case r.AllToPrimary:
+		return primary(t, ReasonAllToPrimary)
+	}
+	able, usable := eligible(t, r)
+	if able == 0 {
+		if usable {
+			return primary(t, ReasonFenceFallback)
+		}
+		return primary(t, ReasonNoReplica)
+	}
+	if r.Policy == RoundRobin {
+		return Choice{nth(able, int(r.Turn%uint32(bits.OnesCount64(uint64(able))))), ReasonRead}
+	}
+	return Choice{least(t, able, r.Turn), ReasonRead}
+}
+
+// Eligible reports whether backend i may serve the read.
+func Eligible(t *Table, r *Request, i int) bool {
+	able, _ := eligible(t, r)
+	return r.Read && !r.AllToPrimary && able.Has(i)
+}
+
+// eligible gives the replicas that may serve a read, and whether there were any
+// usable ones but for the fence. A strict read trusts a position however old: it
+// is a lower bound. A relaxed one has only the news to go by, and old news is
+// none.
+func eligible(t *Table, r *Request) (able Set, usable bool) {
+	for i := range t.Backends {
+		b := &t.Backends[i]
+		if !b.usable() || r.Tried.Has(i) {
+			continue
+		}
+		if r.Strict {
+			usable = true
+			if !b.Replayed.Covers(r.Fence) {
+				continue
+			}
+		} else if !b.Fresh {
+			continue
+		}
+		able = able.With(i)
+	}
+	return able, usable
+}
+
+func primary(t *Table, why Reason) Choice {
+	return Choice{t.Primary, why}
+}
+
+func nth(s Set, n int) int {
+	for ; n > 0; n-- {
+		s &= s - 1
+	}
+	return bits.TrailingZeros64(uint64(s))
+}
+
+// least starts its search at another place each turn, so that equals share.
+func least(t *Table, able Set, turn uint32) int {
+	n := bits.OnesCount64(uint64(able))
+	first := nth(able, int(turn%uint32(n)))
+	best := first
+	for s := uint64(able); s != 0; s &= s - 1 {
+		if i := bits.TrailingZeros64(s); t.Backends[i].InFlight < t.Backends[best].InFlight {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,53 @@
+package route
+
+import "github.com/pgpilot/pgpilot/libs/lsn"
+
+// MaxBackends is how many backends a Table may have: Tried is a bit set.
+const MaxBackends = 64
+
+// Role of a backend.
+type Role uint8
+
+// Roles. The zero value is used for nothing.
+const (
+	RoleUnknown Role = iota
+	RolePrimary
+	RoleReplica
+)
+
+// String gives the name used in metrics and in SHOW pgpilot.last_route.
+func (r Role) String() string {
+	switch r {
+	case RolePrimary:
+		return "primary"
+	case RoleReplica:
+		return "replica"
+	}
+	return "unknown"
+}
+
+// Backend is what the decision needs to know of one server.
+type Backend struct {
+	Name string
+	Role Role
+	// Healthy is the lagpoller's evidence, Down the router's own: its last attempt
+	// to connect failed and the next is not due.
+	Healthy, Down bool
+	// Fresh says that news of it came within health.stale_after.
+	Fresh bool
+	// Replayed is a lower bound of what its current run has replayed.
+	Replayed lsn.Position
+	// InFlight is how many statements this router runs on it.
+	InFlight int32
+}
+
+// Table is a snapshot of the backends. Pick does not change it.
+type Table struct {
+	Backends []Backend
+	// Primary is the index of the server that accepts writes, -1 for none.
+	Primary int
+}
+
+// usable reports whether reads may go to the backend as far as its health is
+// concerned.
+func (b *Backend) usable() bool { return b.Role == RoleReplica && b.Healthy && !b.Down }

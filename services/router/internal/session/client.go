@@ -1,0 +1,276 @@
+package session
+
+import (
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// FromClient looks at bytes of the client and returns how many it has used. The
+// rest must be given again, with what came after it, once Steps has changed or
+// more bytes are there.
+func (s *Session) FromClient(b []byte) int {
+	used := 0
+	run := forwarding{s: s}
+	for used < len(b) && s.Reads() {
+		rest := b[used:]
+		if s.fromClient > 0 {
+			n := min(s.fromClient, len(rest))
+			s.fromClient -= n
+			if !s.discard {
+				run.add(b, used, n)
+			}
+			used += n
+			continue
+		}
+		typ, total, err := wire.Header(rest)
+		if err != nil {
+			run.flush(b)
+			s.violation(err.Error())
+			return len(b)
+		}
+		if total == 0 {
+			break
+		}
+		n := s.message(typ, total, rest, b, used, &run)
+		if n == 0 {
+			break
+		}
+		used += n
+	}
+	run.flush(b)
+	return used
+}
+
+// forwarding gathers adjoining messages that go to the same server.
+type forwarding struct {
+	s        *Session
+	from, to int
+}
+
+func (f *forwarding) add(b []byte, at, n int) {
+	if f.to != at || f.from == f.to {
+		f.flush(b)
+		f.from = at
+	}
+	f.to = at + n
+}
+
+func (f *forwarding) flush(b []byte) {
+	if f.from != f.to {
+		f.s.do(Action{Op: OpToServer, Slot: f.s.at, Data: b[f.from:f.to]})
+	}
+	f.from, f.to = 0, 0
+}
+
+// message handles one message at the start of rest, of which more may be to come,
+// and returns how many of its bytes are used: none if it must wait.
+func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
+	switch s.phase {
+	case Busy:
+		return s.whileBusy(typ, total, rest, all, at, run)
+	case Granted:
+		n := s.take(total, rest)
+		s.begin(typ, rest[:n])
+		run.add(all, at, n)
+		return n
+	case Refused:
+		return s.refuse(typ, total, rest)
+	case Skipping:
+		n := s.drop(total, rest)
+		if typ == wire.Sync {
+			s.readyAfterSkipping()
+		}
+		return n
+	}
+	return s.whileIdle(typ, total, rest)
+}
+
+// whileIdle starts a request.
+func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
+	switch typ {
+	case wire.Query:
+		return s.query(total, rest)
+	case wire.Parse, wire.Bind, wire.Describe, wire.Execute, wire.Close, wire.FunctionCall, wire.Sync, wire.Flush:
+		s.verdict, s.known = verdict.Unclassified(), false
+		if s.pin == "" {
+			s.pin = PinExtended
+		}
+		s.route()
+		return 0
+	case wire.CopyData, wire.CopyDone, wire.CopyFail:
+		// The server ignores what is left of a copy that has failed ("Message Flow:
+		// COPY Operations").
+		return s.drop(total, rest)
+	case wire.Terminate:
+		s.end()
+		return len(rest)
+	}
+	s.violation("invalid frontend message type " + quoteByte(typ))
+	return len(rest)
+}
+
+// query handles a simple query at the head: wait for all of its text, know its
+// verdict, route it.
+func (s *Session) query(total int, rest []byte) int {
+	if !s.known {
+		switch {
+		case total-wire.HeaderSize > s.env.Settings().MaxText:
+			s.verdict = verdict.Unclassified()
+		case len(rest) < total:
+			return 0
+		default:
+			text, ok := wire.QueryText(rest[:total])
+			if !ok {
+				s.violation("invalid string in message")
+				return total
+			}
+			if s.local(text) {
+				return total
+			}
+			v, ok := s.env.Verdict(s, text)
+			if !ok {
+				s.do(Action{Op: OpJudge, Data: text})
+				s.enter(Judging)
+				return 0
+			}
+			s.verdict = v
+		}
+	}
+	s.known = false
+	s.route()
+	return 0
+}
+
+// route asks for the connection that the statement at the head needs.
+func (s *Session) route() {
+	v := s.verdict
+	switch {
+	case s.status != wire.Idle:
+		s.last.Reason = route.ReasonTransaction.String()
+		s.enter(Granted)
+	case s.pin != "":
+		reason := route.ReasonPinned
+		if s.pin == PinExtended {
+			reason = route.ReasonExtended
+		}
+		s.acquire(route.Request{Reason: reason})
+	case v.Kind != verdict.Read:
+		s.acquire(route.Request{Reason: route.ReasonWrite})
+	case s.env.Settings().Strict && s.fence.Dirty():
+		s.do(Action{Op: OpAwaitFence})
+		s.enter(Settling)
+	default:
+		s.acquire(route.Request{Read: true})
+	}
+}
+
+// begin notes that the request at the head leaves for the granted connection.
+func (s *Session) begin(typ byte, msg []byte) {
+	v := s.verdict
+	h := &s.held[s.at]
+	s.extended = typ != wire.Query
+	s.tried = 0
+	if v.Kind != verdict.Read {
+		s.write(h)
+	}
+	if v.Effects.Has(verdict.Session) && s.pin == "" {
+		s.pin = PinSession
+	}
+	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
+		h.used = true
+	}
+	if v.Kind == verdict.Read && s.status == wire.Idle && s.fromClient == 0 {
+		s.again = s.env.Keep(msg)
+	}
+	s.owed.sent(typ)
+	s.enter(Busy)
+}
+
+// write makes the fence dirty, before the statement's first byte is forwarded.
+func (s *Session) write(h *held) {
+	s.written = true
+	s.fence.Wrote(h.by)
+}
+
+// whileBusy forwards what may follow before the answers are there.
+func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
+	switch typ {
+	case wire.CopyData, wire.CopyDone, wire.CopyFail:
+		if typ != wire.CopyData {
+			s.copyIn = false
+		}
+	case wire.Sync, wire.Flush:
+		if s.copyIn { // ignored by the server, and so never answered
+			return s.drop(total, rest)
+		}
+		if !s.extended {
+			return 0
+		}
+	case wire.Terminate:
+		s.end()
+		return len(rest)
+	default:
+		if !s.extended {
+			return 0
+		}
+		if typ == wire.Query || typ == wire.FunctionCall {
+			s.write(&s.held[s.at])
+		}
+	}
+	n := s.take(total, rest)
+	s.owed.sent(typ)
+	run.add(all, at, n)
+	return n
+}
+
+// take uses a message that is forwarded, of which the end may still be to come.
+func (s *Session) take(total int, rest []byte) int {
+	n := min(total, len(rest))
+	s.fromClient, s.discard = total-n, false
+	return n
+}
+
+// drop uses a message that nobody gets.
+func (s *Session) drop(total int, rest []byte) int {
+	n := min(total, len(rest))
+	s.fromClient, s.discard = total-n, true
+	return n
+}
+
+// Judged gives the verdict asked for. It is ignored if the session has gone on.
+func (s *Session) Judged(v verdict.Verdict) {
+	if s.phase != Judging {
+		return
+	}
+	s.verdict, s.known = v, true
+	s.enter(Idle)
+}
+
+// FenceReady says that the fence has been settled or is not going to be in time;
+// in the latter case the read goes to the primary.
+func (s *Session) FenceReady() {
+	if s.phase != Settling {
+		return
+	}
+	if s.fence.Dirty() {
+		s.acquire(route.Request{Reason: route.ReasonFenceFallback})
+		return
+	}
+	s.acquire(route.Request{Read: true})
+}
+
+// Settled gives the position that a probe has read, on the given server, after
+// OpSettle with the mark. It reports false if a write up to the mark may be lost.
+func (s *Session) Settled(mark uint64, at fence.Probe) bool {
+	return s.fence.Settle(mark, at.Position, at.Server)
+}
+
+func quoteByte(c byte) string {
+	if c >= 0x20 && c < 0x7f {
+		return string([]byte{'"', c, '"'})
+	}
+	const hex = "0123456789abcdef"
+	return "0x" + string([]byte{hex[c>>4], hex[c&15]})
+}

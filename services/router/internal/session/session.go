@@ -1,0 +1,175 @@
+package session
+
+import (
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// Settings are what the configuration says of all sessions. They are shared and
+// may change between two calls.
+type Settings struct {
+	// Strict fences reads; without it they go to any usable replica.
+	Strict bool
+	// PerSession keeps lent connections until the session ends (pool.mode session).
+	PerSession bool
+	// MaxText is the longest statement text that is judged, in bytes.
+	MaxText int
+}
+
+// Env is what a session needs to know from its owner. Like the session, it is
+// used by one goroutine.
+type Env interface {
+	// Settings gives the current settings.
+	Settings() *Settings
+	// Verdict looks a statement up among the verdicts already known.
+	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
+	// Keep gives a copy of b that is the session's until Drop.
+	Keep(b []byte) []byte
+	Drop(b []byte)
+}
+
+// Session is one client's session.
+type Session struct {
+	env Env
+	rec *handoff.Record
+
+	phase Phase
+	// steps grows with every change of phase: the owner sees by it that looking at
+	// unread bytes again may help.
+	steps uint64
+	out   []Action
+	// scratch holds answers made here until the owner has sent them.
+	scratch []byte
+
+	// status is the transaction status last shown to the client.
+	status byte
+	fence  fence.State
+	// pin binds the session to its primary connection; empty: not bound.
+	pin  string
+	held [slots]held
+	// at is the slot in use while Granted or Busy.
+	at Slot
+
+	// verdict is of the statement at the head of the unread bytes; known says that
+	// it is there.
+	verdict verdict.Verdict
+	known   bool
+	problem Problem
+
+	owed     answers
+	extended bool
+	copyIn   bool
+	// written says that what is being answered may have written.
+	written bool
+
+	// fromClient and fromServer are the rest, in bytes, of a message whose beginning
+	// has been handled. discard says that the client's is not forwarded.
+	fromClient, fromServer int
+	discard                bool
+
+	// again is a copy of the read that is running, for as long as none of its answer
+	// has been shown; tried are the backends it has failed on.
+	again []byte
+	tried route.Set
+	// fatal says that the last error shown to the client was FATAL: the server ends
+	// the connection, and so does the router.
+	fatal bool
+	// leaving says that the router is stopping: the session ends when it is idle.
+	leaving bool
+
+	shown []handoff.Parameter
+	last  handoff.Route
+}
+
+// held is a connection the session holds.
+type held struct {
+	ok   bool
+	used bool // something may have been left behind in it
+	by   fence.Server
+}
+
+// New makes the session of a record. Start begins it.
+func New(rec *handoff.Record, env Env) *Session {
+	s := &Session{env: env, rec: rec, status: wire.Idle}
+	if l := rec.Live; l != nil {
+		s.shown = l.Shown
+		s.pin = l.Pin
+		s.fence = fence.Restore(l.Fence.Position)
+		if l.LastRoute != nil {
+			s.last = *l.LastRoute
+		}
+	}
+	return s
+}
+
+// Record gives the record the session was made of.
+func (s *Session) Record() *handoff.Record { return s.rec }
+
+// Phase gives what the session waits for.
+func (s *Session) Phase() Phase { return s.phase }
+
+// Steps grows with every change of phase.
+func (s *Session) Steps() uint64 { return s.steps }
+
+// Fence gives the session's fence.
+func (s *Session) Fence() *fence.State { return &s.fence }
+
+// Slot gives the connection in use while the session is Granted or Busy.
+func (s *Session) Slot() Slot { return s.at }
+
+// Holds reports whether the session holds a connection in the slot.
+func (s *Session) Holds(slot Slot) bool { return s.held[slot].ok }
+
+// Actions gives what is to be done, oldest first. Calls made while they are
+// performed add to them.
+func (s *Session) Actions() []Action { return s.out }
+
+// Reset forgets the actions, all of them performed.
+func (s *Session) Reset() {
+	s.out = s.out[:0]
+	s.scratch = s.scratch[:0]
+}
+
+// Reads reports whether the session looks at further bytes of the client now.
+func (s *Session) Reads() bool {
+	switch s.phase {
+	case Idle, Granted, Refused, Skipping:
+		return true
+	case Busy:
+		return s.fromClient > 0 || s.copyIn || s.extended && !s.owed.simple()
+	}
+	return false
+}
+
+// Start begins a session. params are what its servers report, as far as that is
+// known already; otherwise a connection is asked for.
+func (s *Session) Start(params []handoff.Parameter) {
+	if s.rec.Live != nil {
+		s.enter(Idle)
+		return
+	}
+	if params != nil {
+		s.greet(params)
+		return
+	}
+	s.acquire(route.Request{Reason: route.ReasonLogin})
+	s.enter(Login)
+}
+
+func (s *Session) do(a Action) { s.out = append(s.out, a) }
+
+// toClient sends bytes made in scratch from the given offset.
+func (s *Session) toClient(from int) {
+	s.do(Action{Op: OpToClient, Data: s.scratch[from:]})
+}
+
+func (s *Session) acquire(r route.Request) {
+	r.Strict = s.env.Settings().Strict
+	r.Fence = s.fence.Position()
+	r.Tried = s.tried
+	s.do(Action{Op: OpAcquire, Request: r})
+	s.enter(Queued)
+}

@@ -1,0 +1,46 @@
+package upstream
+
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
+
+// Login is who connects, to what, and how: connections of one Login may stand in
+// for each other.
+type Login struct {
+	User     string
+	Database string
+	// Startup are the client's startup parameters, encoded by EncodeStartup: two
+	// clients share connections only if they asked for the same ones.
+	Startup string
+}
+
+// Made is a finished connection: its descriptor and what the server said. The
+// receiver owns the descriptor.
+type Made struct {
+	FD int
+	// PID and Secret are the server's cancel key.
+	PID    uint32
+	Secret []byte
+	// Run tells the run of the server; its timeline is not known here.
+	Run lsn.Incarnation
+	// Parameters are the ParameterStatus values after login.
+	Parameters []handoff.Parameter
+	At         time.Time
+}
+
+// EncodeStartup makes startup parameters comparable.
+func EncodeStartup(ps []handoff.Parameter) string {
+	n := 0
+	for _, p := range ps {
+		n += len(p.Name) + len(p.Value) + 2
+	}
+	b := make([]byte, 0, n)
+	for _, p := range ps {
+		b = append(append(b, p.Name...), 0)
+		b = append(append(b, p.Value...), 0)
+	}
+	return string(b)
+}
