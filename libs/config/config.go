@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"path/filepath"
-	"time"
-)
+import "time"
 
 // Config is the whole configuration. Default gives every key its default; Load
 // reads a file over it and validates. The tag reload:"restart" marks keys that
@@ -15,7 +11,7 @@ type Config struct {
 	// Listen is the TCP address for clients, host:port. Empty: none.
 	Listen string `json:"listen" reload:"restart"`
 	// ListenUnix is a folder for PostgreSQL-style Unix sockets; the socket in it is
-	// .s.PGSQL.<port of listen>, see UnixSocket. Empty: none.
+	// .s.PGSQL.<port of listen>, 6432 without listen. Empty: none.
 	ListenUnix string `json:"listen_unix" reload:"restart"`
 	// Primary is the server expected to accept writes; Replicas stream from it. In
 	// the file each is "host:port" or an object.
@@ -147,7 +143,7 @@ type Classify struct {
 	// Timeout after which an unanswered statement is treated as a write.
 	Timeout Duration `json:"timeout"`
 	// CacheSize is the number of verdicts kept by each router and classifier.
-	CacheSize int `json:"cache_size" reload:"restart"`
+	CacheSize int `json:"cache_size"`
 	// MaxText is the longest statement text, in bytes, that is classified; a longer
 	// one is a write.
 	MaxText int `json:"max_text"`
@@ -192,18 +188,4 @@ func Default() *Config {
 // Backends lists the primary and the replicas, in the file's order.
 func (c *Config) Backends() []Backend {
 	return append([]Backend{c.Primary}, c.Replicas...)
-}
-
-// UnixSocket gives the path of the clients' Unix socket, "" when there is none.
-// PostgreSQL clients look for .s.PGSQL.<port>; where nothing listens on TCP the
-// port is that of the default.
-func (c *Config) UnixSocket() string {
-	if c.ListenUnix == "" {
-		return ""
-	}
-	port := uint16(6432)
-	if _, p, err := splitAddress(c.Listen); err == nil {
-		port = p
-	}
-	return filepath.Join(c.ListenUnix, fmt.Sprintf(".s.PGSQL.%d", port))
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // field is one key of a struct.
@@ -104,12 +103,12 @@ func (p *problems) decodeDuration(n *node, d *Duration, path string) {
 		p.add(path, "want a duration in double quotes with a unit, such as \"250ms\" or \"5s\", not %s", n.kind)
 		return
 	}
-	v, err := time.ParseDuration(n.text)
+	v, err := parseDuration(n.text)
 	if err != nil {
-		p.add(path, "%q is not a duration: write a number with a unit, such as \"250ms\" or \"5s\"", n.text)
+		p.add(path, "%v", err)
 		return
 	}
-	*d = Duration(v)
+	*d = v
 }
 
 // decodeObject sets the fields of a struct from the members of an object.

@@ -25,10 +25,18 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("want a duration with a unit, such as \"250ms\" or \"5s\", not %s", b)
 	}
+	v, err := parseDuration(s)
+	if err != nil {
+		return err
+	}
+	*d = v
+	return nil
+}
+
+func parseDuration(s string) (Duration, error) {
 	v, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("%q is not a duration: write a number with a unit, such as \"250ms\" or \"5s\"", s)
+		return 0, fmt.Errorf("%q is not a duration: write a number with a unit, such as \"250ms\" or \"5s\"", s)
 	}
-	*d = Duration(v)
-	return nil
+	return Duration(v), nil
 }

@@ -127,18 +127,6 @@ func TestStaleAfterFollowsTheInterval(t *testing.T) {
 	}
 }
 
-func TestUnixSocket(t *testing.T) {
-	for _, tt := range []struct{ keys, want string }{
-		{`"listen": ":7000"`, ""},
-		{`"listen": ":7000", "listen_unix": "/run/pg"`, "/run/pg/.s.PGSQL.7000"},
-		{`"listen": "", "listen_unix": "/run/pg"`, "/run/pg/.s.PGSQL.6432"},
-	} {
-		if got := parse(t, `{`+minimal+`, `+tt.keys+`}`).UnixSocket(); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.keys, got, tt.want)
-		}
-	}
-}
-
 // What Config encodes to is a file that means the same: tools write files so.
 func TestAnEncodedConfigIsAFile(t *testing.T) {
 	c, err := Load("testdata/older.json")

@@ -12,8 +12,8 @@ import (
 const (
 	// maxRunDir is the room for run_dir that package rundir's socket names leave.
 	maxRunDir = 69
-	// maxSocket is the room for a path in sockaddr_un, without the final zero.
-	maxSocket = 107
+	// maxListenUnix leaves room for /.s.PGSQL.65535 in sockaddr_un's 107 bytes.
+	maxListenUnix = 92
 	// maxUserName is where PostgreSQL cuts names (NAMEDATALEN).
 	maxUserName = 63
 	// maxDuration keeps sums and multiples of durations far from overflowing.
@@ -124,17 +124,11 @@ func (p *problems) validateListen(c *Config) {
 	p.listenAddress("listen", c.Listen)
 	p.listenAddress("bus.listen", c.Bus.Listen)
 	p.listenAddress("observability.metrics_addr", c.Observability.MetricsAddr)
-	if c.ListenUnix == "" {
-		return
-	}
-	if _, port, err := splitAddress(c.Listen); err == nil && port == 0 {
-		p.invalid("listen", "with listen_unix the port gives the Unix socket its name: write a port from 1 to 65535")
-	}
-	if !filepath.IsAbs(c.ListenUnix) {
+	if c.ListenUnix != "" && !filepath.IsAbs(c.ListenUnix) {
 		p.invalid("listen_unix", "%q is not an absolute path: begin it with a slash", c.ListenUnix)
 	}
-	if n := len(c.UnixSocket()); n > maxSocket {
-		p.invalid("listen_unix", "a Unix socket's path holds %d bytes and this one would have %d: use a shorter path", maxSocket, n)
+	if n := len(c.ListenUnix); n > maxListenUnix {
+		p.invalid("listen_unix", "a path of %d bytes leaves no room for the name of the socket: use one of at most %d", n, maxListenUnix)
 	}
 }
 
