@@ -100,6 +100,9 @@ func Publish[M Message](nc *nats.Conn, subject string, m M) error {
 // counted in metrics (which may be nil) and otherwise ignored.
 func Subscribe[M Message](nc *nats.Conn, subject string, metrics *Metrics, handle func(M)) (*nats.Subscription, error) {
 	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) {
+		if msg.Reply != "" && len(msg.Data) == 0 {
+			return // a snapshot request, which a subscription with a wildcard hears too
+		}
 		m, err := Decode[M](msg.Data)
 		if err != nil {
 			metrics.ignore(subject, err)

@@ -24,10 +24,14 @@ const (
 )
 
 // SafeName makes a name usable as one token of a subject: everything but ASCII
-// letters, digits, _ and - becomes _. Payloads carry the exact name.
+// letters, digits, _ and - becomes _, and the last tokens of the fixed subjects get
+// a _ more. Payloads carry the exact name.
 func SafeName(s string) string {
-	if s == "" {
+	switch s {
+	case "":
 		return "_"
+	case "snapshot", "flush":
+		return s + "_"
 	}
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/probe"
+)
+
+// unknown is lag that cannot be told.
+const unknown = -1
+
+// State is the knowledge of one lagpoller.
+type State struct {
+	publisher string
+	// order is the configuration's.
+	order   []string
+	members map[string]*member
+	samples samples
+	// firstSeq is what Seq and Generation start from. It grows from one start of
+	// the lagpoller to the next, since subscribers drop what is not newer.
+	firstSeq   uint64
+	generation uint64
+	topology   bus.Topology
+}
+
+type member struct {
+	lag    bus.Lag
+	points []lsn.Position
+}
+
+// New gives a state without backends. started is the wall-clock time.
+func New(publisher string, started time.Time) *State {
+	first := uint64(started.UnixMicro())
+	return &State{publisher: publisher, members: make(map[string]*member), firstSeq: first, generation: first}
+}
+
+// Configure sets which backends there are. What is known of those that stay at
+// their address is kept. It reports whether the topology changed.
+func (s *State) Configure(backends []config.Backend, now time.Time) bool {
+	old := s.members
+	s.members, s.order = make(map[string]*member, len(backends)), s.order[:0]
+	for _, b := range backends {
+		s.order = append(s.order, b.Name)
+		if m := old[b.Name]; m != nil && m.lag.Address == b.Address {
+			s.members[b.Name] = m
+			continue
+		}
+		s.members[b.Name] = &member{lag: bus.Lag{
+			V: bus.Version, Backend: b.Name, Address: b.Address, Role: bus.Unknown, Error: "not asked yet",
+			LagBytes: unknown, LagMillis: unknown, Seq: s.firstSeq, Publisher: s.publisher,
+		}}
+	}
+	return s.review(now)
+}
+
+// Observed takes what a backend said. points are the switch points of its timeline
+// if it is a primary. It gives the message to publish, and whether the topology
+// changed. A backend that is not configured (any more) gives ok false.
+func (s *State) Observed(backend string, o probe.Observation, points []lsn.Position) (lag bus.Lag, changed, ok bool) {
+	m := s.members[backend]
+	if m == nil {
+		return bus.Lag{}, false, false
+	}
+	l := &m.lag
+	l.Role, l.Healthy, l.Error = o.Role, true, ""
+	l.Incarnation, l.Geometry, l.ServerVersion = o.Incarnation, o.Geometry, o.ServerVersion
+	l.ReplayLSN, l.ReceiveLSN, l.InsertLSN, l.FlushLSN = o.Replay, o.Receive, o.Insert, o.Flush
+	l.At = o.Asked.UTC()
+	m.points = points
+	changed = s.review(o.Answered)
+	s.measure(backend, m, o)
+	l.Seq++
+	return *l, changed, true
+}
+
+// measure fills in the lag, and takes the sample if this is the primary.
+func (s *State) measure(backend string, m *member, o probe.Observation) {
+	l := &m.lag
+	if o.Role == bus.Primary {
+		l.LagBytes, l.LagMillis = 0, 0
+		if backend == s.topology.Primary {
+			s.samples.add(o.Incarnation, o.Insert, o.Asked)
+		}
+		return
+	}
+	l.LagBytes, l.LagMillis = unknown, unknown
+	bytes, age, known, ok := s.samples.behind(o.Incarnation, o.Replay, o.Answered)
+	if ok {
+		l.LagBytes = bytes
+	}
+	if known {
+		l.LagMillis = float64(age.Microseconds()) / 1000
+	}
+}
+
+// Failed takes a failed poll. An ill backend is one that has failed often enough;
+// one that was never observed is not healthy either way.
+func (s *State) Failed(backend string, err error, ill bool, now time.Time) (lag bus.Lag, changed, ok bool) {
+	m := s.members[backend]
+	if m == nil {
+		return bus.Lag{}, false, false
+	}
+	m.lag.Error = err.Error()
+	m.lag.Healthy = m.lag.Healthy && !ill
+	changed = s.review(now)
+	m.lag.Seq++
+	return m.lag, changed, true
+}
+
+// Snapshot gives the last message of every backend.
+func (s *State) Snapshot() bus.LagSnapshot {
+	out := bus.LagSnapshot{V: bus.Version, Backends: make([]bus.Lag, 0, len(s.order))}
+	for _, name := range s.order {
+		out.Backends = append(out.Backends, s.members[name].lag)
+	}
+	return out
+}
+
+// Topology gives the topology as of the last change, dated now.
+func (s *State) Topology(now time.Time) bus.Topology {
+	t := s.topology
+	t.At = now.UTC()
+	return t
+}

@@ -1,0 +1,52 @@
+package poll
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/probe"
+)
+
+// Settings say how often and how long to ask.
+type Settings struct {
+	// Interval between polls when nobody waits for news.
+	Interval time.Duration
+	// Timeout of one poll.
+	Timeout time.Duration
+	// Burst is the pause between polls of a replica that somebody waits for.
+	Burst time.Duration
+	// FailureThreshold is how many failures in a row make a backend ill.
+	FailureThreshold int
+	// BaseBackoff and MaxBackoff bound the pause before an ill backend is tried again.
+	BaseBackoff, MaxBackoff time.Duration
+	// Monitor is the login.
+	Monitor config.Monitor
+}
+
+// SettingsOf takes them out of the configuration.
+func SettingsOf(c *config.Config) Settings {
+	return Settings{
+		Interval:         c.Health.Interval.D(),
+		Timeout:          c.Health.Timeout.D(),
+		Burst:            c.Fencing.BurstInterval.D(),
+		FailureThreshold: c.Health.FailureThreshold,
+		BaseBackoff:      c.Health.BaseBackoff.D(),
+		MaxBackoff:       c.Health.MaxBackoff.D(),
+		Monitor:          c.Monitor,
+	}
+}
+
+// target gives where and as whom to log in. The password is read anew each time:
+// its file may have changed.
+func (s Settings) target(b config.Backend) (probe.Target, error) {
+	host, port, err := b.HostPort()
+	if err != nil {
+		return probe.Target{}, fmt.Errorf("read the address of %s: %w", b.Name, err)
+	}
+	password, err := s.Monitor.Secret()
+	if err != nil {
+		return probe.Target{}, err
+	}
+	return probe.Target{Host: host, Port: port, User: s.Monitor.User, Password: password, Database: s.Monitor.Database}, nil
+}

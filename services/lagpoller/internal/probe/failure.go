@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// SQLSTATE codes (documentation, appendix "PostgreSQL Error Codes").
+const (
+	tooManyConnections    = "53300"
+	insufficientPrivilege = "42501"
+	invalidPassword       = "28P01"
+)
+
+// Full reports whether a server refused the connection only because it has no
+// slot left. That says nothing about its health.
+func Full(err error) bool { return code(err) == tooManyConnections }
+
+// Refused reports whether the server answered, with an error, and stays connected.
+func Refused(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Severity == "ERROR"
+}
+
+func code(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// explain turns the refusals an operator can cure into what to do about them.
+func (t Target) explain(err error) error {
+	switch code(err) {
+	case insufficientPrivilege:
+		return fmt.Errorf("monitor.user %q may not ask for positions: run ALTER ROLE %[1]q REPLICATION on the primary (%w)", t.User, err)
+	case invalidPassword:
+		return fmt.Errorf("monitor.user %q was refused: check its password in the configuration (%w)", t.User, err)
+	case tooManyConnections:
+		return fmt.Errorf("no connection is free: raise max_connections or max_wal_senders on the server (%w)", err)
+	}
+	return fmt.Errorf("connect: %w", err)
+}

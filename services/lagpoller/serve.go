@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/service"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/busserver"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/cluster"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/news"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/poll"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/want"
+)
+
+// Parts of /readyz.
+const (
+	partBus      = "bus"
+	partBackends = "backends"
+)
+
+// serve runs the service until ctx ends. Order of start: the bus server, this
+// service's own connection to it, what answers and listens there, the pollers.
+// The end is the same in reverse.
+func serve(ctx context.Context, env *service.Env) (err error) {
+	server, err := busserver.Start(ctx, busserver.Options{
+		Listen: env.Config.Bus.Listen, Name: "pgpilot-lagpoller-" + env.Claim.ID(),
+		Claim: env.Claim, Dir: env.Dir, Log: env.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	env.Health.Set(partBackends, errors.New("the first round of polls is not finished"))
+
+	busMetrics, err := bus.NewMetrics(env.Metrics)
+	if err != nil {
+		return err
+	}
+	// The connection outlives ctx by the moment that the pollers need to end.
+	nc, err := bus.Connect(context.WithoutCancel(ctx), env.Dir, bus.Options{
+		Name: rundir.Lagpoller + "." + env.Claim.ID(), Log: env.Log, InProcess: server, Metrics: busMetrics,
+	})
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	env.Health.Set(partBus, nil)
+
+	desk := news.NewDesk(nc, env.Claim.ID(), env.Log)
+	board := want.NewBoard()
+	pollMetrics, err := register(env.Metrics, server, desk)
+	if err != nil {
+		return err
+	}
+	pollers := poll.NewSet(desk, board, pollMetrics, env.Log)
+	defer pollers.Close()
+	pollers.Apply(ctx, env.Config)
+	stop, err := attend(nc, env, desk, board, busMetrics)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return run(ctx, env, desk, pollers)
+}
+
+func register(reg *prometheus.Registry, server *busserver.Server, desk *news.Desk) (*poll.Metrics, error) {
+	for _, c := range []prometheus.Collector{
+		cluster.NewCollector(desk.Snapshot),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pgpilot_bus_connections", Help: "Clients connected to the bus, this service included.",
+		}, func() float64 { return float64(server.Connections()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "pgpilot_bus_slow_consumers_total", Help: "Clients of the bus that were cut off because they did not read.",
+		}, func() float64 { return float64(server.SlowConsumers()) }),
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return poll.NewMetrics(reg)
+}
+
+// attend answers and listens on the bus until the returned function is called.
+func attend(nc *nats.Conn, env *service.Env, desk *news.Desk, board *want.Board, metrics *bus.Metrics) (stop func(), err error) {
+	registration, err := bus.Register(nc, rundir.Lagpoller, env.Claim.ID(), env.Version)
+	if err != nil {
+		return nil, err
+	}
+	stop = func() { _ = registration.Stop() }
+	if err := desk.Answer(registration); err != nil {
+		stop()
+		return nil, err
+	}
+	_, err = bus.Subscribe(nc, bus.SubjectFenceWant, metrics, func(w bus.Want) {
+		board.Hear(w.Router, w.Position, time.Now())
+	})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// run repeats the topology and takes new configurations until ctx ends.
+func run(ctx context.Context, env *service.Env, desk *news.Desk, pollers *poll.Set) error {
+	var current atomic.Pointer[config.Config]
+	current.Store(env.Config)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		desk.Repeat(ctx, func() time.Duration { return current.Load().Health.Interval.D() })
+	})
+	asked := pollers.Asked()
+	wg.Go(func() {
+		for _, first := range asked {
+			<-first
+		}
+		env.Health.Set(partBackends, nil)
+		env.Health.Ready()
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-env.Reloads:
+			current.Store(c)
+			pollers.Apply(ctx, c)
+		}
+	}
+}
