@@ -72,7 +72,7 @@ type clientState struct {
 	lastID  uint64
 	// links has the listed classifiers by instance id.
 	links map[string]*link
-	// waiting has every *ask that is yet to be delivered, oldest first.
+	// waiting has every *ask that is yet to be delivered, earliest deadline first.
 	waiting list.List
 	failed  []failure
 }
@@ -118,15 +118,27 @@ func (c *Client) Ask(req Request, deliver func(Verdict, error)) {
 	}
 	defer c.mu.Unlock()
 	a := &ask{req: req, deliver: deliver, deadline: time.Now().Add(c.state.timeout)}
-	a.waiting = c.state.waiting.PushBack(a)
-	if c.state.waiting.Len() == 1 {
-		c.wakeKeeper()
-	}
+	c.waitLocked(a)
 	if len(req.Text) > c.opts.MaxText {
 		c.failLocked(a, ErrTooLong)
 		return
 	}
 	c.sendLocked(a)
+}
+
+// waitLocked puts the question in its place among those waiting: at the end,
+// unless the timeout has been shortened.
+func (c *Client) waitLocked(a *ask) {
+	before := c.state.waiting.Back()
+	for before != nil && before.Value.(*ask).deadline.After(a.deadline) {
+		before = before.Prev()
+	}
+	if before != nil {
+		a.waiting = c.state.waiting.InsertAfter(a, before)
+		return
+	}
+	a.waiting = c.state.waiting.PushFront(a)
+	c.wakeKeeper()
 }
 
 // Connected is the number of classifiers that can be asked now.

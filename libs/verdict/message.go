@@ -27,7 +27,7 @@ func FromMessage(m bus.Verdict) (key sqltoken.Key, v Verdict, err error) {
 	if m.V != bus.Version {
 		return key, Verdict{}, fmt.Errorf("verdict message of version %d: %w", m.V, bus.ErrVersion)
 	}
-	if hex.DecodedLen(len(m.Key)) != len(key) {
+	if len(m.Key) != hex.EncodedLen(len(key)) {
 		return key, Verdict{}, fmt.Errorf("verdict message has a key of %d digits, want %d", len(m.Key), hex.EncodedLen(len(key)))
 	}
 	if _, err := hex.Decode(key[:], []byte(m.Key)); err != nil {

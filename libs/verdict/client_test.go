@@ -1,0 +1,535 @@
+package verdict
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// long is a timeout that no test reaches.
+const long = time.Hour
+
+func runDir(t *testing.T) *rundir.Dir {
+	t.Helper()
+	p, err := os.MkdirTemp("", "vd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(p) })
+	d, err := rundir.Open(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func newClient(t *testing.T, d *rundir.Dir, change func(*Options)) *Client {
+	t.Helper()
+	o := Options{Dir: d, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Timeout: long, MaxText: 1 << 20}
+	if change != nil {
+		change(&o)
+	}
+	c := NewClient(o)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// classifier is a scripted one: the test answers its questions.
+type classifier struct {
+	t     *testing.T
+	claim *rundir.Claim
+	l     *net.UnixListener
+	asked chan *question
+	wg    sync.WaitGroup
+
+	once  sync.Once
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+type question struct {
+	Request
+	id   uint64
+	conn net.Conn
+}
+
+func (q *question) answer(t *testing.T, v Verdict) {
+	t.Helper()
+	if _, err := q.conn.Write(AppendResponse(nil, q.id, v)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func startClassifier(t *testing.T, d *rundir.Dir, id string) *classifier {
+	t.Helper()
+	claim, err := d.Claim(rundir.Classifier, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := claim.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &classifier{t: t, claim: claim, l: l, asked: make(chan *question, 1000)}
+	c.wg.Go(c.accept)
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *classifier) accept() {
+	for {
+		conn, err := c.l.Accept()
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		c.conns = append(c.conns, conn)
+		c.mu.Unlock()
+		c.wg.Go(func() {
+			r := NewRequestReader(conn, 1<<20)
+			for {
+				id, req, err := r.Next()
+				if err != nil {
+					return
+				}
+				c.asked <- &question{req, id, conn}
+			}
+		})
+	}
+}
+
+// hangUp breaks the connections, but goes on accepting.
+func (c *classifier) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.conns = nil
+}
+
+// kill ends the classifier.
+func (c *classifier) kill() {
+	c.once.Do(func() {
+		c.l.Close()
+		c.claim.Close()
+		c.hangUp()
+		c.wg.Wait()
+	})
+}
+
+func (c *classifier) next() *question {
+	c.t.Helper()
+	select {
+	case q := <-c.asked:
+		return q
+	case <-time.After(patience):
+		c.t.Fatal("the classifier was not asked")
+		return nil
+	}
+}
+
+type delivery struct {
+	v   Verdict
+	err error
+}
+
+func put(c *Client, text string) chan delivery {
+	got := make(chan delivery, 2)
+	c.Ask(Request{Key: sqltoken.Key{byte(len(text))}, Database: "app", Text: text}, func(v Verdict, err error) { got <- delivery{v, err} })
+	return got
+}
+
+func wait(t *testing.T, got chan delivery) delivery {
+	t.Helper()
+	select {
+	case d := <-got:
+		return d
+	case <-time.After(patience):
+		t.Fatal("no answer was delivered")
+		return delivery{}
+	}
+}
+
+func wantError(t *testing.T, got chan delivery, want error) {
+	t.Helper()
+	if d := wait(t, got); !errors.Is(d.err, want) || d.v != Unclassified() {
+		t.Fatalf("delivered %+v, %v; want unclassified and %v", d.v, d.err, want)
+	}
+}
+
+func connected(t *testing.T, c *Client, n int) {
+	t.Helper()
+	until(t, "the number of connected classifiers changes", func() bool { return c.Connected() == n })
+}
+
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestAnswersComeInAnyOrder(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	a, b := put(c, "SELECT 1"), put(c, "DELETE FROM t")
+	qa, qb := s.next(), s.next()
+	if qa.Text != "SELECT 1" || qa.Database != "app" || qa.Key != (sqltoken.Key{8}) || qb.Text != "DELETE FROM t" {
+		t.Fatalf("asked %+v and %+v", qa.Request, qb.Request)
+	}
+	qb.answer(t, Verdict{Fingerprint: 2})
+	if d := wait(t, b); d.err != nil || d.v.Fingerprint != 2 {
+		t.Fatalf("got %+v", d)
+	}
+	qa.answer(t, Verdict{Kind: Read, Fingerprint: 1})
+	if d := wait(t, a); d.err != nil || d.v.Kind != Read {
+		t.Fatalf("got %+v", d)
+	}
+}
+
+func TestWithoutAClassifierTheAnswerComesAtOnce(t *testing.T) {
+	c := newClient(t, runDir(t), nil) // its timeout is an hour
+	wantError(t, put(c, "SELECT 1"), ErrNone)
+}
+
+func TestTooLongTextIsNotSent(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, func(o *Options) { o.MaxText = 8 })
+	connected(t, c, 1)
+	wantError(t, put(c, "SELECT 10"), ErrTooLong)
+	put(c, "SELECT 1")
+	if q := s.next(); q.Text != "SELECT 1" {
+		t.Fatalf("asked %q", q.Text)
+	}
+}
+
+func TestTimeoutAndLateAnswer(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	type late struct {
+		database string
+		key      sqltoken.Key
+		v        Verdict
+	}
+	lates := make(chan late, 1)
+	c := newClient(t, d, func(o *Options) {
+		o.Late = func(database string, key sqltoken.Key, v Verdict) { lates <- late{database, key, v} }
+	})
+	connected(t, c, 1)
+	c.SetTimeout(10 * time.Millisecond)
+	got := put(c, "SELECT 1")
+	wantError(t, got, ErrTimeout)
+	s.next().answer(t, Verdict{Kind: Read})
+	select {
+	case l := <-lates:
+		if l.database != "app" || l.key != (sqltoken.Key{8}) || l.v.Kind != Read {
+			t.Fatalf("late: %+v", l)
+		}
+	case <-time.After(patience):
+		t.Fatal("the late answer was lost")
+	}
+	if len(got) != 0 {
+		t.Fatal("delivered twice")
+	}
+}
+
+// A shorter timeout set later must not wait for the longer ones before it.
+func TestShorterTimeoutIsNotHeldUp(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	slow := put(c, "SELECT 1")
+	c.SetTimeout(10 * time.Millisecond)
+	wantError(t, put(c, "SELECT 22"), ErrTimeout)
+	s.next().answer(t, Verdict{Kind: Read})
+	if d := wait(t, slow); d.err != nil {
+		t.Fatal(d.err)
+	}
+}
+
+func TestQuestionsAreSpreadByWhatWaits(t *testing.T) {
+	d := runDir(t)
+	one, two := startClassifier(t, d, "1"), startClassifier(t, d, "2")
+	c := newClient(t, d, nil)
+	connected(t, c, 2)
+	for range 10 {
+		put(c, "SELECT 1")
+	}
+	for range 5 {
+		one.next()
+		two.next()
+	}
+}
+
+func TestLostQuestionsGoToAnother(t *testing.T) {
+	d := runDir(t)
+	one := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	first := put(c, "SELECT 1")
+	one.next()
+	two := startClassifier(t, d, "2")
+	connected(t, c, 2)
+	one.kill()
+	q := two.next()
+	q.answer(t, Verdict{Kind: Read})
+	if d := wait(t, first); d.err != nil || d.v.Kind != Read {
+		t.Fatalf("got %+v", d)
+	}
+
+	// Once each: a text that kills classifiers must not kill them all.
+	second := put(c, "SELECT crash")
+	two.next()
+	three := startClassifier(t, d, "3")
+	connected(t, c, 2)
+	two.kill()
+	three.next()
+	four := startClassifier(t, d, "4")
+	connected(t, c, 2)
+	three.kill()
+	wantError(t, second, ErrLost)
+	if len(four.asked) != 0 {
+		t.Fatal("asked a third time")
+	}
+}
+
+func TestLostQuestionsFailWithoutAnother(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	got := put(c, "SELECT 1")
+	s.next()
+	s.kill()
+	wantError(t, got, ErrLost)
+	connected(t, c, 0)
+}
+
+func TestARestartedClassifierIsFound(t *testing.T) {
+	d := runDir(t)
+	c := newClient(t, d, nil)
+	for range 3 {
+		s := startClassifier(t, d, "1")
+		connected(t, c, 1)
+		got := put(c, "SELECT 1")
+		s.next().answer(t, Verdict{Kind: Read})
+		if d := wait(t, got); d.err != nil {
+			t.Fatal(d.err)
+		}
+		s.kill()
+		connected(t, c, 0)
+	}
+}
+
+// The same instance, still listed, whose connection broke.
+func TestABrokenConnectionIsMadeAgain(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	got := put(c, "SELECT 1")
+	s.next()
+	s.hangUp()
+	wantError(t, got, ErrLost) // so the old connection is out of use
+	connected(t, c, 1)
+	got = put(c, "SELECT 22")
+	s.next().answer(t, Verdict{Kind: Read})
+	if d := wait(t, got); d.err != nil {
+		t.Fatal(d.err)
+	}
+}
+
+// A classifier that is shutting down answers what it was asked, and is asked no more.
+func TestARetiredClassifierFinishes(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	got := put(c, "SELECT 1")
+	q := s.next()
+	s.l.Close()
+	if err := s.claim.Close(); err != nil {
+		t.Fatal(err)
+	}
+	connected(t, c, 0)
+	wantError(t, put(c, "SELECT 22"), ErrNone)
+	q.answer(t, Verdict{Kind: Read})
+	if d := wait(t, got); d.err != nil || d.v.Kind != Read {
+		t.Fatalf("got %+v", d)
+	}
+}
+
+func TestOutstandingQuestionsAreBounded(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, func(o *Options) { o.MaxOutstanding = 3 })
+	connected(t, c, 1)
+	c.SetTimeout(10 * time.Millisecond)
+	for range 3 {
+		wantError(t, put(c, "SELECT 1"), ErrTimeout)
+	}
+	// Timed out, but the classifier still has them all.
+	wantError(t, put(c, "SELECT 1"), ErrBusy)
+	c.SetTimeout(long)
+	for range 3 {
+		s.next().answer(t, Verdict{})
+	}
+	until(t, "there is room again", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.state.links["1"].asks) == 0
+	})
+	got := put(c, "SELECT 1")
+	s.next().answer(t, Verdict{Kind: Read})
+	if d := wait(t, got); d.err != nil {
+		t.Fatal(d.err)
+	}
+}
+
+// A classifier that does not read must not make the router's memory grow.
+func TestUnreadBytesAreBounded(t *testing.T) {
+	d := runDir(t)
+	claim, err := d.Claim(rundir.Classifier, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Close()
+	l, err := claim.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // the kernel connects on behalf of who never accepts
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	text := string(make([]byte, 1<<20))
+	busy := false
+	for range 2*maxQueued>>20 + 8 {
+		got := make(chan delivery, 1)
+		c.Ask(Request{Text: text}, func(v Verdict, err error) { got <- delivery{v, err} })
+		select {
+		case d := <-got:
+			busy = errors.Is(d.err, ErrBusy)
+		case <-time.After(10 * time.Millisecond): // taken
+		}
+		if busy {
+			return
+		}
+	}
+	t.Fatal("never too busy")
+}
+
+func TestCloseAnswersEverything(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	var gots []chan delivery
+	for range 10 {
+		gots = append(gots, put(c, "SELECT 1"))
+	}
+	s.next()
+	c.Close()
+	for _, got := range append(gots, put(c, "SELECT 1")) {
+		wantError(t, got, ErrClosed)
+	}
+}
+
+func TestAWrongAnswerHarmsNobody(t *testing.T) {
+	d := runDir(t)
+	s := startClassifier(t, d, "1")
+	c := newClient(t, d, nil)
+	connected(t, c, 1)
+	got := put(c, "SELECT 1")
+	q := s.next()
+	(&question{id: q.id + 100, conn: q.conn}).answer(t, Verdict{Kind: Read})
+	q.answer(t, Verdict{Fingerprint: 1})
+	q.answer(t, Verdict{Fingerprint: 2})
+	if d := wait(t, got); d.err != nil || d.v.Fingerprint != 1 {
+		t.Fatalf("got %+v", d)
+	}
+	if _, err := q.conn.Write([]byte{0xff, 0xff, 0xff, 0xff}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the client connects again", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.conns) == 2
+	})
+	connected(t, c, 1)
+	got = put(c, "SELECT 22")
+	s.next().answer(t, Verdict{Kind: Read})
+	if d := wait(t, got); d.err != nil {
+		t.Fatalf("got %+v", d)
+	}
+}
+
+// Everything at once, for the race detector: each question is answered exactly
+// once, whatever happens to the classifiers.
+func TestEveryQuestionIsAnsweredOnce(t *testing.T) {
+	d := runDir(t)
+	c := newClient(t, d, func(o *Options) { o.Timeout = 200 * time.Millisecond })
+	var asking sync.WaitGroup
+	var answered atomic.Int64
+	const askers, questions = 8, 300
+	for range askers {
+		asking.Go(func() {
+			for range questions {
+				got := make(chan struct{})
+				c.Ask(Request{Text: "SELECT 1"}, func(v Verdict, err error) {
+					answered.Add(1)
+					if (err == nil) != (v.Kind == Read) {
+						t.Errorf("delivered %+v, %v", v, err)
+					}
+					close(got) // panics the second time
+				})
+				<-got
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { asking.Wait(); close(done) }()
+	for i := 0; ; i++ {
+		s := startClassifier(t, d, "1")
+		for n := range 100 + i%50 {
+			select {
+			case q := <-s.asked:
+				if n%7 != 0 {
+					_, _ = q.conn.Write(AppendResponse(nil, q.id, Verdict{Kind: Read}))
+				}
+				continue
+			case <-done:
+			}
+			break
+		}
+		s.kill()
+		select {
+		case <-done:
+			if n := answered.Load(); n != askers*questions {
+				t.Fatalf("%d answers to %d questions", n, askers*questions)
+			}
+			return
+		default:
+		}
+	}
+}
