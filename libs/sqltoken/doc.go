@@ -6,7 +6,8 @@
 //
 //   - The tokens are those of PostgreSQL 15 to 18 ("SQL Syntax: Lexical Structure") with
 //     standard_conforming_strings on and text in UTF-8: the same boundaries, the same kinds. What
-//     the server's scanner refuses is an error here, and so is what releases read differently.
+//     the server's scanner refuses is an error here, and so is what releases read differently. Only
+//     whether escapes make valid characters (ByteEscape, U&) is left to the server.
 //   - Equal keys mean equal parse trees up to the values of constants of one token kind, on the
 //     same release. When in doubt the key is that of the whole text.
 //   - Scan looks at the text once, keeps nothing of it, and allocates nothing for ordinary
@@ -49,6 +50,8 @@
 // be a string constant, and a kind is kept), XML constructors, LIKE ... ESCAPE, CYCLE marks, unary
 // minus (folded into the constant by kind alone). Named arguments, JSON encodings, XMLTABLE options,
 // EXTRACT fields, interval fields and normalisation forms are words and thus part of the key.
+//
+// The classifier's package tokencheck holds all this against PostgreSQL's own scanner and parser.
 //
 // What the literals of a call mean (set_config, query_to_xml, nextval) is not this package's matter:
 // such verdicts are marked argument-dependent and look at the literals each time.

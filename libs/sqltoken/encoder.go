@@ -112,12 +112,12 @@ func (e *encoder) word(p []byte) {
 		e.longWord(p)
 		return
 	}
-	out := e.buf[e.n : e.n+len(p)+1]
+	out := e.buf[e.n:][:len(p)]
 	for i, c := range p {
 		out[i] = fold[c]
 	}
-	out[len(p)] = end
-	e.n += len(out)
+	e.buf[e.n+len(p)] = end
+	e.n += len(p) + 1
 }
 
 func (e *encoder) longWord(p []byte) {

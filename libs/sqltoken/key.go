@@ -19,8 +19,8 @@ type Secret [16]byte
 type Context [16]byte
 
 // NewContext hashes parts into a Context: the database, and each setting that changes how strings
-// are read or names are found. Their order and their boundaries matter. The server's release is not
-// among them, Scan adds it.
+// are read or names are found, and parameter types given at Parse if verdicts look at them. Their
+// order and their boundaries matter. The server's release is not among them, Scan adds it.
 func NewContext(secret Secret, parts ...string) Context {
 	buf := []byte{byte(modeContext)}
 	for _, p := range parts {

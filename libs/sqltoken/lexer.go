@@ -33,10 +33,12 @@ func (l *Lexer) Next() (Token, error) {
 	text := l.text
 	i := l.pos
 	for i < len(text) {
-		switch classes[text[i]] {
-		case classSpace:
+		c := classes[text[i]]
+		if c == classSpace {
 			i++
 			continue
+		}
+		switch c {
 		case classVTab:
 			if l.modern {
 				i++
@@ -105,8 +107,9 @@ func (l *Lexer) emit(kind Kind, flags Flags, start, end int) Token {
 }
 
 func (l *Lexer) word(start int) Token {
+	text := l.text
 	i := start + 1
-	for i < len(l.text) && fold[l.text[i]] != 0 {
+	for i < len(text) && fold[text[i]] != 0 {
 		i++
 	}
 	return l.emit(Word, 0, start, i)

@@ -179,8 +179,7 @@ func (st *stream) encode(t Token) {
 	text := st.text[t.Start:t.End]
 	was := st.float
 	st.float = floatNone
-	switch t.Kind {
-	case Word:
+	if t.Kind == Word {
 		if len(text) == len("float") && equalFold(text, "float") {
 			st.float = floatWord
 		} else if len(text) == len("uescape") && equalFold(text, "uescape") {
@@ -188,6 +187,9 @@ func (st *stream) encode(t Token) {
 			return
 		}
 		st.enc.word(text)
+		return
+	}
+	switch t.Kind {
 	case Self:
 		if text[0] == '(' && was == floatWord {
 			st.float = floatParen
