@@ -71,3 +71,6 @@ func (h *timerHeap) Pop() any {
 	t.index = 0
 	return t
 }
+
+// Active reports whether the timer is set.
+func (t *Timer) Active() bool { return t.index != 0 }

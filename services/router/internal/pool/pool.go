@@ -196,3 +196,13 @@ func (p *Pool[C, W]) Waiters() int { return len(p.waiters) }
 func (p *Pool[C, W]) Counts() (idle, lent, connecting int) {
 	return len(p.idle), p.lent, p.connecting
 }
+
+// Oldest removes and gives the longest idle connection.
+func (p *Pool[C, W]) Oldest() (c C, ok bool) {
+	if len(p.idle) == 0 {
+		return c, false
+	}
+	c = p.idle[0]
+	p.idle = slices.Delete(p.idle, 0, 1)
+	return c, true
+}

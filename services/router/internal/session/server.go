@@ -232,4 +232,3 @@ func (s *Session) Granted(g *Grant) {
 	}
 	s.enter(Granted)
 }
-

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"strings"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -43,4 +44,16 @@ func EncodeStartup(ps []handoff.Parameter) string {
 		b = append(append(b, p.Value...), 0)
 	}
 	return string(b)
+}
+
+// DecodeStartup undoes EncodeStartup.
+func DecodeStartup(s string) []handoff.Parameter {
+	var out []handoff.Parameter
+	for s != "" {
+		name, rest, _ := strings.Cut(s, "\x00")
+		value, rest, _ := strings.Cut(rest, "\x00")
+		out = append(out, handoff.Parameter{Name: name, Value: value})
+		s = rest
+	}
+	return out
 }

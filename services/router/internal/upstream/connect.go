@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -154,16 +153,7 @@ func (c *Connector) Close() {
 	}
 }
 
-// ParseTarget reads a configured address: host:port, or the folder of a Unix
-// socket and the port.
-func ParseTarget(address string) (Target, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return Target{}, fmt.Errorf("read address %q: %w", address, err)
-	}
-	n, err := net.LookupPort("tcp", port)
-	if err != nil {
-		return Target{}, fmt.Errorf("read address %q: %w", address, err)
-	}
-	return Target{Host: host, Port: uint16(n)}, nil
+// ConnectMonitor makes a connection of pgpilot's own, with the monitor's login.
+func (c *Connector) ConnectMonitor(ctx context.Context, application string) (*Made, error) {
+	return c.Connect(ctx, c.monitor, c.db, []handoff.Parameter{{Name: "application_name", Value: application}})
 }

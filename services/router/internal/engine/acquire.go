@@ -1,0 +1,302 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// grant is a session that can go on: with a connection that came back, or, where
+// s is nil, by asking again.
+type grant struct {
+	c *client
+	s *server
+}
+
+// acquire gets a connection for what the session asks.
+func (e *Engine) acquire(c *client, r route.Request) {
+	if r.Tried != 0 {
+		e.metrics.failovers.Inc()
+	}
+	e.turn++
+	r.Turn = e.turn
+	r.Policy = e.policy
+	r.AllToPrimary = e.cfg.Routing.AllToPrimary
+	c.wait.request, c.wait.since = r, e.now
+	e.lend(c)
+}
+
+// lend lends a connection now, or queues the session for one.
+func (e *Engine) lend(c *client) {
+	r := &c.wait.request
+	table := e.tracker.Table()
+	if s := e.kept(c, r); s != nil {
+		e.hand(c, s, e.reasonFor(s, r))
+		return
+	}
+	choice := route.Pick(table, r)
+	if choice.Reason == route.ReasonFenceFallback {
+		e.opts.Want(r.Fence)
+	}
+	if choice.Backend == route.None {
+		e.strand(c)
+		return
+	}
+	slot := slotOf(table, choice.Backend)
+	if old := c.conns[slot]; old != nil {
+		if slot == session.PrimarySlot && e.tracker.Run(old.site.key.Backend) == old.Run && old.site.key.Backend == choice.Backend {
+			e.hand(c, old, choice.Reason)
+			return
+		}
+		e.release(c, slot, session.Broken) // of a server that is no longer what it was
+	}
+	p := e.siteOf(choice.Backend, c.login)
+	for {
+		s, ok := p.Take(c.login.Startup)
+		if !ok {
+			break
+		}
+		if s.Run == e.tracker.Run(choice.Backend) {
+			e.hand(c, s, choice.Reason)
+			return
+		}
+		p.discard(s)
+	}
+	e.queue(c, p)
+}
+
+// kept gives the connection that the session holds already, if it serves.
+func (e *Engine) kept(c *client, r *route.Request) *server {
+	if !r.Read {
+		s := c.conns[session.PrimarySlot]
+		if s != nil && (s.site.key.Backend == e.tracker.Table().Primary || r.Reason == route.ReasonPinned || r.Reason == route.ReasonExtended) {
+			return s
+		}
+		return nil
+	}
+	s := c.conns[session.ReplicaSlot]
+	if s == nil {
+		return nil
+	}
+	b := s.site.key.Backend
+	if s.Run == e.tracker.Run(b) && route.Eligible(e.tracker.Table(), r, b) {
+		return s
+	}
+	if r.Tried.Has(b) || !e.tracker.Table().Backends[b].Healthy {
+		return nil
+	}
+	// A session keeps its replica: while that one is behind, it reads from the
+	// primary.
+	e.opts.Want(r.Fence)
+	*r = route.Request{Reason: route.ReasonFenceFallback, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Turn: r.Turn}
+	return c.conns[session.PrimarySlot]
+}
+
+func (e *Engine) reasonFor(s *server, r *route.Request) route.Reason {
+	if r.Read && s.slot == session.ReplicaSlot {
+		return route.ReasonRead
+	}
+	return r.Reason
+}
+
+func slotOf(t *route.Table, backend int) session.Slot {
+	if backend == t.Primary {
+		return session.PrimarySlot
+	}
+	return session.ReplicaSlot
+}
+
+// hand lends the connection.
+func (e *Engine) hand(c *client, s *server, why route.Reason) {
+	e.unqueue(c)
+	b := s.site.key.Backend
+	table := e.tracker.Table()
+	slot := slotOf(table, b)
+	if s.owner == c {
+		slot = s.slot
+	}
+	s.owner, s.slot = c, slot
+	c.conns[slot] = s
+	s.reading(true)
+	role := table.Backends[b].Role
+	if slot == session.PrimarySlot {
+		role = route.RolePrimary
+	}
+	if why != route.ReasonLogin {
+		c.count(b, role)
+		e.metrics.decision(role, why)
+	} else {
+		c.learn(s.params)
+	}
+	c.s.Granted(&session.Grant{
+		Slot: slot, Backend: b, Server: fence.Server{Backend: b, Run: s.Run},
+		Name: e.servers[b].name, Role: role, Reason: why,
+		Replayed: table.Backends[b].Replayed, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
+	})
+}
+
+// queue makes the session wait in the pool's queue.
+func (e *Engine) queue(c *client, p *site) {
+	if p.Waiters() >= e.cfg.Pool.MaxWaiters {
+		e.refuse(c, &session.Problem{
+			Code:    "53300",
+			Message: fmt.Sprintf("too many sessions are waiting for a connection to %s", e.servers[p.key.Backend].name),
+			Detail:  fmt.Sprintf("pool.max_waiters is %d.", e.cfg.Pool.MaxWaiters),
+			Hint:    "Raise pool.max_size, or run fewer statements at once.",
+		})
+		return
+	}
+	c.wait.in = p
+	p.Wait(c.login.Startup, c)
+	e.limitWait(c, func() {
+		p.Withdraw(c)
+		c.wait.in = nil
+		e.refuse(c, &session.Problem{
+			Code:    "57P03",
+			Message: fmt.Sprintf("no connection to %s within %s", e.servers[p.key.Backend].name, e.cfg.Pool.AcquireTimeout),
+			Detail:  "All connections of the pool are in use, or the server cannot be reached.",
+			Hint:    "pool.max_size and pool.acquire_timeout set these limits.",
+		})
+	})
+	p.fill()
+}
+
+// strand makes a session wait for a primary to appear.
+func (e *Engine) strand(c *client) {
+	if !slices.Contains(e.stranded, c) {
+		e.stranded = append(e.stranded, c)
+	}
+	e.limitWait(c, func() {
+		e.unqueue(c)
+		e.refuse(c, &session.Problem{
+			Code:    "57P03",
+			Message: "no server accepts writes",
+			Detail:  "More than one server claims to be the primary.",
+			Hint:    "Stop the server that is not to be the primary.",
+		})
+	})
+}
+
+// limitWait ends the wait after pool.acquire_timeout, counted from its start.
+func (e *Engine) limitWait(c *client, up func()) {
+	e.timers.Set(&c.wait.due, c.wait.since.Add(e.cfg.Pool.AcquireTimeout.D()), up)
+}
+
+// unqueue ends the session's wait for a connection, if it waits.
+func (e *Engine) unqueue(c *client) {
+	e.timers.Stop(&c.wait.due)
+	if p := c.wait.in; p != nil {
+		p.Withdraw(c)
+		c.wait.in = nil
+	}
+	if i := slices.Index(e.stranded, c); i >= 0 {
+		e.stranded = slices.Delete(e.stranded, i, i+1)
+	}
+	for i := range e.ready {
+		if e.ready[i].c == c {
+			if s := e.ready[i].s; s != nil {
+				e.ready[i] = grant{s: s} // the connection came too late
+			} else {
+				e.ready[i] = grant{}
+			}
+		}
+	}
+}
+
+// refuse tells the session that there is no connection for it.
+func (e *Engine) refuse(c *client, p *session.Problem) {
+	e.unqueue(c)
+	c.s.Refuse(p)
+	c.perform()
+	c.resume()
+}
+
+// retryStranded looks for a primary again.
+func (e *Engine) retryStranded() {
+	if len(e.stranded) == 0 || e.tracker.Table().Primary == route.None {
+		return
+	}
+	for _, c := range e.stranded {
+		e.ready = append(e.ready, grant{c: c})
+	}
+	e.stranded = e.stranded[:0]
+}
+
+// runReady lets sessions go on that can.
+func (e *Engine) runReady() {
+	for i := 0; i < len(e.ready); i++ {
+		g := e.ready[i]
+		e.ready[i] = grant{}
+		switch {
+		case g.c == nil && g.s == nil:
+			continue
+		case g.c == nil:
+			g.s.site.giveBack(g.s)
+			continue
+		case g.s == nil:
+			e.lend(g.c)
+		case e.stillFits(g.c, g.s):
+			g.c.wait.in = nil
+			e.hand(g.c, g.s, e.whyWaited(g.c, g.s))
+		default:
+			g.c.wait.in = nil
+			g.s.site.giveBack(g.s)
+			e.lend(g.c)
+		}
+		g.c.perform()
+		g.c.resume()
+	}
+	e.ready = e.ready[:0]
+}
+
+// stillFits checks a decision again that was made before a wait: the server may
+// have restarted since, or no longer be the primary.
+func (e *Engine) stillFits(c *client, s *server) bool {
+	b := s.site.key.Backend
+	table := e.tracker.Table()
+	switch {
+	case s.broken || s.Run != e.tracker.Run(b):
+		return false
+	case b == table.Primary:
+		return true
+	}
+	return route.Eligible(table, &c.wait.request, b)
+}
+
+// whyWaited gives the reason of a decision made before a wait.
+func (e *Engine) whyWaited(c *client, s *server) route.Reason {
+	r := &c.wait.request
+	if s.site.key.Backend != e.tracker.Table().Primary {
+		return route.ReasonRead
+	}
+	if !r.Read {
+		return r.Reason
+	}
+	return route.Pick(e.tracker.Table(), r).Reason
+}
+
+// release takes a connection back from a session.
+func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
+	s := c.conns[slot]
+	if s == nil {
+		return
+	}
+	c.conns[slot] = nil
+	s.owner = nil
+	if c.on == s.site.key.Backend {
+		c.uncount()
+	}
+	if how == session.Broken || s.broken || s.excess || len(s.out) > 0 || len(s.unread) > 0 {
+		s.site.discard(s)
+		return
+	}
+	s.used = how == session.Used
+	if s.cancels > 0 {
+		s.parked = true // until the last cancel request is over
+		return
+	}
+	s.comeBack()
+}

@@ -1,0 +1,305 @@
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/intake"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+// client is one session with its socket and the connections lent to it.
+type client struct {
+	pipe
+	s     *session.Session
+	log   *slog.Logger
+	login upstream.Login
+	conns [2]*server
+
+	// context and major are what statements of this session are keyed with.
+	context sqltoken.Context
+	major   int
+	// unchecked says that the router's lexer and the server may disagree about
+	// where a string ends.
+	unchecked bool
+
+	wait     waiting
+	awaiting bool // for its fence
+	fenceDue poll.Timer
+	judging  uint64 // numbers the questions; an answer to an earlier one is late
+
+	// started is when the statement that runs was granted its connection; on is the
+	// backend it is counted on, -1 for none.
+	started time.Time
+	on      int
+	target  route.Role
+
+	closing  bool // everything is said; close when it has left
+	lastWord poll.Timer
+}
+
+// waiting is a session's wait for a connection.
+type waiting struct {
+	request route.Request
+	since   time.Time
+	in      *site // the pool whose queue it is in
+	due     poll.Timer
+}
+
+// Adopt takes a session over from a listener. It is called from the link's
+// goroutine; the session is acknowledged once its socket is in the loop.
+func (e *Engine) Adopt(rec *handoff.Record, fd int, from *intake.Link) bool {
+	answer := make(chan bool, 1)
+	if !e.Post(func() { answer <- e.adopt(rec, fd) }) {
+		return false
+	}
+	if !<-answer {
+		return false
+	}
+	from.Ack(rec.Session)
+	return true
+}
+
+func (e *Engine) adopt(rec *handoff.Record, fd int) bool {
+	if e.stopping {
+		return false
+	}
+	c := &client{on: -1, log: e.log.With(obs.KeySession, rec.Session)}
+	if err := c.open(e, fd, c); err != nil {
+		c.log.Error("cannot take session", obs.KeyError, err)
+		return false
+	}
+	c.s = session.New(rec, c)
+	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.Startup)}
+	c.context = sqltoken.NewContext(e.opts.Secret, rec.Database)
+	e.clients[rec.Session] = c
+	e.byPID[rec.Cancel.PID] = c
+	e.metrics.Opened.Inc()
+	c.log.Debug("session taken", obs.KeyUser, rec.User, obs.KeyDatabase, rec.Database, obs.KeyClient, rec.Client)
+	if len(rec.Unread) > 0 {
+		c.unread = e.keep(rec.Unread)
+	}
+	params := e.greetings[c.login]
+	if params != nil {
+		c.learn(params)
+	}
+	c.s.Start(params)
+	c.perform()
+	c.resume()
+	return true
+}
+
+// Sessions lists the sessions here, for a listener that has just connected.
+func (e *Engine) Sessions() []string {
+	answer := make(chan []string, 1)
+	if !e.Post(func() {
+		ids := make([]string, 0, len(e.clients))
+		for id := range e.clients {
+			ids = append(ids, id)
+		}
+		answer <- ids
+	}) {
+		return nil
+	}
+	return <-answer
+}
+
+// learn takes what the server's parameters say about reading statements.
+func (c *client) learn(params []handoff.Parameter) {
+	for _, p := range params {
+		switch p.Name {
+		case "server_version":
+			c.major = major(p.Value)
+		case "standard_conforming_strings":
+			c.unchecked = c.unchecked || p.Value != "on"
+		case "client_encoding":
+			c.unchecked = c.unchecked || p.Value != "UTF8"
+		}
+	}
+}
+
+// event handles readiness of the client's socket.
+func (c *client) event(ev poll.Event) {
+	if ev.Writable() && len(c.out) > 0 {
+		if c.flush() {
+			if c.closing {
+				c.destroy()
+				return
+			}
+			for _, s := range c.conns {
+				if s != nil {
+					s.reading(true)
+				}
+			}
+		}
+	}
+	switch {
+	case c.closing:
+		if ev.Broken() {
+			c.destroy()
+		} else if ev.Readable() {
+			c.reading(false) // whatever the client still says is not heard
+			c.watch(c.interest &^ poll.PeerClosed)
+		}
+		return
+	case ev.Readable() && c.listens():
+		c.receive()
+	case ev.Gone():
+		c.broken = true
+	case ev.Readable():
+		c.reading(false)
+	}
+	c.settle()
+}
+
+// listens reports whether the client's bytes are wanted now. While the server is
+// slow to take what it was sent, they are not.
+func (c *client) listens() bool {
+	if !c.s.Reads() {
+		return false
+	}
+	s := c.conns[c.s.Slot()]
+	return s == nil || len(s.out) == 0
+}
+
+// receive reads once.
+func (c *client) receive() {
+	n, st := poll.Recv(c.fd, c.e.buf[:])
+	switch st {
+	case poll.Again:
+	case poll.Closed:
+		c.broken = true
+	case poll.OK:
+		c.feed(c.received(c.e.buf[:n]))
+	}
+}
+
+// feed gives bytes to the session for as long as it makes use of them.
+func (c *client) feed(b []byte) {
+	for len(b) > 0 && c.listens() {
+		steps := c.s.Steps()
+		used := c.s.FromClient(b)
+		b = b[used:]
+		c.perform()
+		if used == 0 && c.s.Steps() == steps {
+			break
+		}
+	}
+	if !c.closed {
+		c.leave(b)
+	}
+}
+
+// resume looks at unread bytes again, after the session has gone on.
+func (c *client) resume() {
+	if c.closed || c.closing {
+		return
+	}
+	if len(c.unread) > 0 {
+		c.feed(c.unread)
+	}
+	c.settle()
+}
+
+// settle tells the session of a connection found broken on the way, and watches
+// the client again if its bytes are wanted.
+func (c *client) settle() {
+	for range 2 { // telling it may break the other one
+		if c.broken && !c.closed && !c.closing {
+			c.s.ClientGone()
+			c.perform()
+		}
+		for slot, s := range c.conns {
+			if s != nil && s.broken {
+				c.s.ServerLost(session.Slot(slot))
+				c.perform()
+			}
+		}
+	}
+	if !c.closed && !c.closing && c.interest&poll.In == 0 && c.listens() {
+		c.reading(true)
+	}
+}
+
+// destroy ends the session's life here.
+func (c *client) destroy() {
+	if c.closed {
+		return
+	}
+	e := c.e
+	for slot := range c.conns {
+		e.release(c, session.Slot(slot), session.Broken)
+	}
+	c.uncount()
+	e.withdraw(c)
+	e.timers.Stop(&c.lastWord)
+	id := c.s.Record().Session
+	delete(e.clients, id)
+	if e.byPID[c.s.Record().Cancel.PID] == c {
+		delete(e.byPID, c.s.Record().Cancel.PID)
+	}
+	c.hangup()
+	e.metrics.Closed.Inc()
+	e.opts.Ended(id)
+	c.log.Debug("session ended")
+	e.done = e.done || e.stopping && len(e.clients) == 0
+}
+
+// lastWordTimeout is how long a closed session's last bytes may wait for its
+// client to read them.
+const lastWordTimeout = 5 * time.Second
+
+// sayGoodbye closes the client's connection once everything has left.
+func (c *client) sayGoodbye() {
+	if c.broken || len(c.out) == 0 {
+		c.destroy()
+		return
+	}
+	c.closing = true
+	c.e.timers.Set(&c.lastWord, c.e.now.Add(lastWordTimeout), c.destroy)
+}
+
+// Cancel cancels what the session with this key runs; from any goroutine.
+func (e *Engine) Cancel(key handoff.CancelKey) {
+	e.Post(func() {
+		c := e.byPID[key.PID]
+		if c == nil || !equalSecret(c.s.Record().Cancel.Secret, key.Secret) {
+			return
+		}
+		c.s.Cancel()
+		c.perform()
+		c.resume()
+	})
+}
+
+// Settings implements session.Env.
+func (c *client) Settings() *session.Settings { return &c.e.settings }
+
+// Keep implements session.Env.
+func (c *client) Keep(b []byte) []byte { return c.e.keep(b) }
+
+// Drop implements session.Env.
+func (c *client) Drop(b []byte) { c.e.drop(b) }
+
+// Verdict implements session.Env.
+func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {
+	return c.e.known(c, text)
+}
+
+// greeted remembers what a server told of itself, for the logins to come.
+func (e *Engine) greeted(l upstream.Login, params []handoff.Parameter) {
+	if len(e.greetings) >= maxGreetings {
+		clear(e.greetings)
+	}
+	e.greetings[l] = params
+}
+
+// maxGreetings bounds how many logins' parameters are remembered.
+const maxGreetings = 10000

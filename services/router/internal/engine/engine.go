@@ -1,0 +1,305 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/cache"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/topology"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+// readSize is the size of the loop's one read buffer, and so the most that one
+// wake-up does for one connection, in bytes.
+const readSize = 64 << 10
+
+// Options of an Engine.
+type Options struct {
+	Config *config.Config
+	Log    *slog.Logger
+	// Secret keys the templates of statements (package sqltoken).
+	Secret sqltoken.Secret
+	// Judge asks a classifier: it returns at once and calls deliver from another
+	// goroutine.
+	Judge func(req verdict.Request, deliver func(verdict.Verdict, error))
+	// Want publishes a position that sessions wait for. It must not block.
+	Want func(lsn.Position)
+	// Ended reports that a session is no more. It must not block.
+	Ended   func(session string)
+	Metrics *Metrics
+}
+
+// Engine is the loop and all it owns.
+type Engine struct {
+	log     *slog.Logger
+	opts    Options
+	cfg     *config.Config
+	metrics *Metrics
+
+	poller *poll.Poller
+	inbox  *poll.Inbox
+	timers poll.Timers
+	slots  slotTable
+	now    time.Time
+	buf    [readSize]byte
+
+	settings session.Settings
+	policy   route.Policy
+	turn     uint32
+	users    map[string]string // passwords by user
+
+	tracker *topology.Tracker
+	servers []serverSite
+	pools   map[poolKey]*site
+	routers shareOfRouters
+	probe   probe
+
+	cache   *cache.Cache
+	scanner *sqltoken.Scanner
+	// greetings are the parameters servers report, by login.
+	greetings map[upstream.Login][]handoff.Parameter
+
+	clients  map[string]*client
+	byPID    map[uint32]*client
+	ready    []grant
+	stranded []*client
+	spare    [][]byte
+
+	stopping bool
+	done     bool
+	tick     poll.Timer
+	drain    poll.Timer
+
+	// work are the goroutines that the loop has started; they end with workCtx.
+	work     sync.WaitGroup
+	workCtx  context.Context
+	stopWork context.CancelFunc
+}
+
+// serverSite is one configured server.
+type serverSite struct {
+	name      string
+	target    upstream.Target
+	connector *upstream.Connector
+}
+
+// New prepares an engine. Run starts it.
+func New(o Options) (*Engine, error) {
+	e := &Engine{
+		log: o.Log, opts: o, cfg: o.Config, metrics: o.Metrics,
+		users:     map[string]string{},
+		pools:     map[poolKey]*site{},
+		greetings: map[upstream.Login][]handoff.Parameter{},
+		clients:   map[string]*client{},
+		byPID:     map[uint32]*client{},
+		cache:     cache.New(o.Config.Classify.CacheSize),
+		scanner:   sqltoken.NewScanner(o.Secret),
+		routers:   shareOfRouters{count: 1},
+	}
+	var names []string
+	backends := o.Config.Backends()
+	if len(backends) > route.MaxBackends {
+		return nil, fmt.Errorf("%d servers are configured, at most %d are supported", len(backends), route.MaxBackends)
+	}
+	monitor, err := o.Config.Monitor.Secret()
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range backends {
+		host, port, err := b.HostPort()
+		if err != nil {
+			return nil, err
+		}
+		t := upstream.Target{Host: host, Port: port}
+		names = append(names, b.Name)
+		e.servers = append(e.servers, serverSite{
+			name: b.Name, target: t,
+			connector: upstream.NewConnector(t, upstream.Credentials{User: o.Config.Monitor.User, Password: monitor}, o.Config.Monitor.Database, connectTimeout),
+		})
+	}
+	e.tracker = topology.New(names, o.Config.Health.StaleAfter.D())
+	if err := e.apply(o.Config); err != nil {
+		return nil, err
+	}
+	if e.poller, err = poll.New(); err != nil {
+		return nil, err
+	}
+	if e.inbox, err = poll.NewInbox(); err != nil {
+		e.poller.Close()
+		return nil, err
+	}
+	e.workCtx, e.stopWork = context.WithCancel(context.Background())
+	e.probe.e = e
+	return e, nil
+}
+
+// connectTimeout bounds one attempt to connect to a server.
+const connectTimeout = 5 * time.Second
+
+// Post runs f on the loop, from any goroutine. It reports false when the loop
+// has ended.
+func (e *Engine) Post(f func()) bool { return e.inbox.Post(f) }
+
+// Run runs the loop until Stop has been called and every session has ended. It
+// closes all descriptors and waits for the goroutines it started.
+func (e *Engine) Run() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer e.close()
+	tok := e.slots.add(inboxReader{e})
+	if err := e.poller.Add(e.inbox.FD(), tok, poll.In); err != nil {
+		return err
+	}
+	e.now = time.Now()
+	e.everySecond()
+	for !e.done {
+		events, err := e.poller.Wait(e.timers.Next(e.now))
+		if err != nil {
+			return err
+		}
+		e.now = time.Now()
+		for _, ev := range events {
+			if h := e.slots.get(ev.Token); h != nil {
+				h.event(ev)
+				e.runReady()
+			}
+		}
+		e.timers.Run(e.now)
+		e.runReady()
+	}
+	return nil
+}
+
+// close ends everything the loop owns, in reverse order of its making.
+func (e *Engine) close() {
+	e.stopWork()
+	e.work.Wait()
+	_ = e.inbox.Close() // runs what the goroutines posted last
+	for _, c := range e.clients {
+		c.destroy()
+	}
+	for _, p := range e.pools {
+		for _, s := range p.all() {
+			s.hangup()
+		}
+	}
+	e.probe.hangup()
+	for _, s := range e.servers {
+		s.connector.Close()
+	}
+	_ = e.poller.Close()
+}
+
+// Stop ends the router: from any goroutine. Sessions end when they are idle, and
+// all that are left after the given time.
+func (e *Engine) Stop(within time.Duration) {
+	e.Post(func() {
+		e.stopping = true
+		e.timers.Set(&e.drain, e.now.Add(within), func() {
+			for _, c := range e.clients {
+				c.s.Kill()
+				c.perform()
+			}
+		})
+		for _, c := range e.clients {
+			c.s.Stop()
+			c.perform()
+		}
+		e.done = len(e.clients) == 0
+	})
+}
+
+// everySecond does what needs no haste.
+func (e *Engine) everySecond() {
+	e.tracker.Expire(e.now)
+	e.expireIdle()
+	e.metrics.gauges(e)
+	e.retryStranded()
+	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
+}
+
+// inboxReader makes the inbox a readiness handler.
+type inboxReader struct{ e *Engine }
+
+func (r inboxReader) event(poll.Event) { r.e.inbox.Run() }
+
+// apply takes what can change of the configuration.
+func (e *Engine) apply(c *config.Config) error {
+	users := make(map[string]string, len(c.Users))
+	for _, u := range c.Users {
+		secret, err := u.Secret()
+		if err != nil {
+			return err
+		}
+		users[u.Name] = secret
+	}
+	e.cfg, e.users = c, users
+	e.settings = session.Settings{
+		Strict:     c.Fencing.Mode == config.Strict,
+		PerSession: c.Pool.Mode == config.Session,
+		MaxText:    c.Classify.MaxText,
+	}
+	e.policy = route.LeastInFlight
+	if c.Routing.Policy == config.RoundRobin {
+		e.policy = route.RoundRobin
+	}
+	e.tracker.SetStaleAfter(c.Health.StaleAfter.D())
+	e.resize()
+	return nil
+}
+
+// Reload takes a new configuration, from any goroutine.
+func (e *Engine) Reload(c *config.Config) {
+	e.Post(func() {
+		if err := e.apply(c); err != nil {
+			e.log.Error("kept the old configuration", "error", err)
+		}
+	})
+}
+
+// keep gives a copy of b from the loop's spare buffers.
+func (e *Engine) keep(b []byte) []byte {
+	if n := len(e.spare); n > 0 {
+		buf := e.spare[n-1]
+		e.spare = e.spare[:n-1]
+		return append(buf[:0], b...)
+	}
+	return append(make([]byte, 0, max(len(b), 4096)), b...)
+}
+
+// drop takes a buffer back. Large ones are left to the garbage collector.
+func (e *Engine) drop(b []byte) {
+	if cap(b) <= readSize && len(e.spare) < maxSpare {
+		e.spare = append(e.spare, b)
+	}
+}
+
+// maxSpare bounds the spare buffers kept.
+const maxSpare = 256
+
+func major(version string) int {
+	for i, c := range version {
+		if c < '0' || c > '9' {
+			version = version[:i]
+			break
+		}
+	}
+	n, err := strconv.Atoi(version)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// lexHere is the longest text that is lexed on the loop, in bytes; a longer one
+// would hold up other sessions.
+const lexHere = 16 << 10
+
+// known looks a statement's verdict up. ok is false if it has to be asked for.
+func (e *Engine) known(c *client, text []byte) (v verdict.Verdict, ok bool) {
+	if len(text) > lexHere {
+		return v, false
+	}
+	r, err := e.scanner.Scan(text, &sqltoken.Options{Context: c.context, ServerMajor: c.major})
+	if err != nil || c.unchecked && r.NonASCII {
+		return unproven(r), true
+	}
+	if c.unchecked {
+		return unproven(r), true
+	}
+	return e.cache.Get(r.Key)
+}
+
+// judge asks for a statement's verdict.
+func (e *Engine) judge(c *client, text []byte) {
+	c.judging++
+	question := c.judging
+	own := string(text)
+	opts := sqltoken.Options{Context: c.context, ServerMajor: c.major}
+	if len(text) <= lexHere {
+		r, err := e.scanner.Scan(text, &opts)
+		e.ask(c, question, own, r, err)
+		return
+	}
+	e.work.Go(func() {
+		r, err := sqltoken.NewScanner(e.opts.Secret).Scan([]byte(own), &opts)
+		e.Post(func() {
+			if v, ok := e.cache.Get(r.Key); ok && err == nil && !c.unchecked {
+				e.judged(c, question, v)
+				return
+			}
+			e.ask(c, question, own, r, err)
+		})
+	})
+}
+
+// ask puts the question to a classifier.
+func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result, err error) {
+	fallback := unproven(r)
+	if err != nil || c.unchecked {
+		e.judged(c, question, fallback)
+		return
+	}
+	key := r.Key
+	e.opts.Judge(verdict.Request{Key: key, Database: c.login.Database, Text: text}, func(v verdict.Verdict, err error) {
+		e.Post(func() {
+			if err != nil {
+				e.metrics.Unjudged.Inc()
+				c.log.Debug("statement is taken for a write", obs.KeyError, err)
+				v = fallback
+			} else {
+				e.cache.Put(key, v)
+			}
+			e.judged(c, question, v)
+		})
+	})
+}
+
+// judged gives the session the verdict, unless it has gone on without.
+func (e *Engine) judged(c *client, question uint64, v verdict.Verdict) {
+	if c.closed || c.judging != question {
+		return
+	}
+	c.s.Judged(v)
+	c.perform()
+	c.resume()
+	e.runReady()
+}
+
+// unproven is the verdict on a statement that nobody has judged: a write. Unless
+// its first word rules that out, it may also leave something in the server
+// session for later statements to find.
+func unproven(r sqltoken.Result) verdict.Verdict {
+	v := verdict.Unclassified()
+	if r.Statements == 1 {
+		switch r.First {
+		case sqltoken.Select, sqltoken.Insert, sqltoken.Update, sqltoken.Delete, sqltoken.Merge,
+			sqltoken.Values, sqltoken.Table, sqltoken.With, sqltoken.Begin, sqltoken.Start, sqltoken.Commit,
+			sqltoken.End, sqltoken.Rollback, sqltoken.Abort, sqltoken.Savepoint, sqltoken.Release,
+			sqltoken.Truncate, sqltoken.Vacuum, sqltoken.Analyze, sqltoken.Copy, sqltoken.Show, sqltoken.Explain:
+			return v
+		}
+	}
+	v.Effects |= verdict.Session
+	return v
+}
+
+// Verdict takes a verdict from the bus; from any goroutine.
+func (e *Engine) Verdict(key sqltoken.Key, v verdict.Verdict) {
+	e.Post(func() { e.cache.Put(key, v) })
+}
+
+// FlushVerdicts forgets all verdicts; from any goroutine.
+func (e *Engine) FlushVerdicts() { e.Post(e.cache.Flush) }

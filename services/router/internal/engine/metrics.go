@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// Metrics are the router's. Counters that change with every statement are looked
+// up once, here.
+type Metrics struct {
+	Opened, Closed prometheus.Counter
+	decisions      [3][route.Reasons]prometheus.Counter
+	fallbacks      prometheus.Counter
+	failovers      prometheus.Counter
+	// Duration is by the role the statement ran on.
+	Duration      [3]prometheus.Observer
+	Unjudged      prometheus.Counter
+	MaybeLost     prometheus.Counter
+	Probes        prometheus.Counter
+	Settled       prometheus.Counter
+	ProbeFailures prometheus.Counter
+	ProbeTime     prometheus.Observer
+
+	active      prometheus.Gauge
+	connections *prometheus.GaugeVec
+	waiters     *prometheus.GaugeVec
+	cacheSize   prometheus.Gauge
+	cacheHits   prometheus.Counter
+	cacheMisses prometheus.Counter
+	hits        uint64
+	misses      uint64
+}
+
+// NewMetrics registers the router's metrics.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	m := &Metrics{
+		Opened:        counter("pgpilot_sessions_opened_total", "Client sessions taken over."),
+		Closed:        counter("pgpilot_sessions_closed_total", "Client sessions ended."),
+		fallbacks:     counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
+		failovers:     counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
+		Unjudged:      counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
+		MaybeLost:     counter("pgpilot_fence_maybe_lost_total", "Writes answered by a run of the primary that ended before their position was known."),
+		Probes:        counter("pgpilot_fence_probes_total", "Probes of the primary's insert position."),
+		Settled:       counter("pgpilot_fence_settled_total", "Fences settled by probes."),
+		ProbeFailures: counter("pgpilot_fence_probe_failures_total", "Probes of the primary that failed."),
+		cacheHits:     counter("pgpilot_router_verdict_cache_hits_total", "Verdicts found in the router's cache."),
+		cacheMisses:   counter("pgpilot_router_verdict_cache_misses_total", "Verdicts asked of a classifier."),
+		active:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_sessions_active", Help: "Client sessions now."}),
+		cacheSize:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_entries", Help: "Verdicts kept."}),
+		connections:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
+		waiters:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
+	}
+	probeTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_seconds", Help: "Time of one probe.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 14)})
+	m.ProbeTime = probeTime
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_routing_decisions_total", Help: "Routing decisions by target role and reason."}, []string{"target", "reason"})
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pgpilot_query_duration_seconds", Help: "Time from the grant of a connection to the end of the answer, by target role.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 18)}, []string{"target"})
+	reg.MustRegister(m.active, m.cacheSize, m.connections, m.waiters, probeTime, decisions, duration)
+	for role := range m.decisions {
+		for why := range m.decisions[role] {
+			m.decisions[role][why] = decisions.WithLabelValues(route.Role(role).String(), route.Reason(why).String())
+		}
+		m.Duration[role] = duration.WithLabelValues(route.Role(role).String())
+	}
+	return m
+}
+
+// decision counts one.
+func (m *Metrics) decision(target route.Role, why route.Reason) {
+	m.decisions[target][why].Inc()
+	if why == route.ReasonFenceFallback {
+		m.fallbacks.Inc()
+	}
+}
+
+// gauges brings what is not counted as it happens up to date.
+func (m *Metrics) gauges(e *Engine) {
+	m.active.Set(float64(len(e.clients)))
+	m.cacheSize.Set(float64(e.cache.Len()))
+	m.cacheHits.Add(float64(e.cache.Hits - m.hits))
+	m.cacheMisses.Add(float64(e.cache.Misses - m.misses))
+	m.hits, m.misses = e.cache.Hits, e.cache.Misses
+	type counts struct{ idle, lent, connecting, waiters int }
+	sums := make([]counts, len(e.servers))
+	for k, p := range e.pools {
+		idle, lent, connecting := p.Counts()
+		s := &sums[k.Backend]
+		s.idle += idle
+		s.lent += lent
+		s.connecting += connecting
+		s.waiters += p.Waiters()
+	}
+	for i, s := range sums {
+		name := e.servers[i].name
+		m.connections.WithLabelValues(name, "idle").Set(float64(s.idle))
+		m.connections.WithLabelValues(name, "active").Set(float64(s.lent))
+		m.connections.WithLabelValues(name, "connecting").Set(float64(s.connecting))
+		m.waiters.WithLabelValues(name).Set(float64(s.waiters))
+	}
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"crypto/subtle"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+// perform does what the session asks for. What it does may make the session ask
+// for more.
+func (c *client) perform() {
+	for i := 0; i < len(c.s.Actions()); i++ {
+		a := c.s.Actions()[i]
+		switch a.Op {
+		case session.OpToClient:
+			c.send(a.Data)
+		case session.OpToServer:
+			if s := c.conns[a.Slot]; s != nil {
+				s.send(a.Data)
+			}
+		case session.OpJudge:
+			c.e.judge(c, a.Data)
+		case session.OpAcquire:
+			c.e.acquire(c, a.Request)
+		case session.OpWithdraw:
+			c.e.withdraw(c)
+		case session.OpRelease:
+			c.e.release(c, a.Slot, a.How)
+		case session.OpSettle:
+			c.e.probe.join(c, a.Mark)
+		case session.OpAwaitFence:
+			c.awaitFence()
+		case session.OpCancel:
+			c.cancelOn(a.Slot)
+		case session.OpAnswered:
+			c.answered()
+		case session.OpClose:
+			c.s.Reset()
+			c.sayGoodbye()
+			return
+		}
+	}
+	c.s.Reset()
+}
+
+// awaitFence waits for the session's fence, not for long.
+func (c *client) awaitFence() {
+	c.awaiting = true
+	c.e.timers.Set(&c.fenceDue, c.e.now.Add(c.e.cfg.Fencing.Wait.D()), func() { c.fenceReady() })
+}
+
+// fenceReady lets the session go on: its fence is settled, or the time is up.
+func (c *client) fenceReady() {
+	c.awaiting = false
+	c.e.timers.Stop(&c.fenceDue)
+	c.s.FenceReady()
+	c.perform()
+	c.resume()
+}
+
+// withdraw forgets whatever the session waits for.
+func (e *Engine) withdraw(c *client) {
+	c.judging++
+	c.awaiting = false
+	e.timers.Stop(&c.fenceDue)
+	e.unqueue(c)
+}
+
+// answered counts the statement that has been answered.
+func (c *client) answered() {
+	if c.on >= 0 {
+		c.e.metrics.Duration[c.target].Observe(c.e.now.Sub(c.started).Seconds())
+	}
+	c.uncount()
+}
+
+// uncount takes the session's statement off its backend.
+func (c *client) uncount() {
+	if c.on >= 0 {
+		c.e.tracker.Table().Backends[c.on].InFlight--
+		c.on = -1
+	}
+}
+
+// count puts the session's statement on a backend.
+func (c *client) count(backend int, role route.Role) {
+	c.uncount()
+	c.on, c.target, c.started = backend, role, c.e.now
+	c.e.tracker.Table().Backends[backend].InFlight++
+}
+
+// cancelOn asks the server to cancel what runs on the connection in the slot. The
+// connection is not lent again until the request is over.
+func (c *client) cancelOn(slot session.Slot) {
+	s := c.conns[slot]
+	if s == nil {
+		return
+	}
+	e := c.e
+	target, pid, secret := e.servers[s.site.key.Backend].target, s.pid, s.secret
+	s.cancels++
+	e.work.Go(func() {
+		ctx, stop := context.WithTimeout(e.workCtx, upstream.CancelTimeout)
+		defer stop()
+		err := upstream.Cancel(ctx, target, pid, secret)
+		e.Post(func() {
+			if err != nil {
+				c.log.Warn("cancel request failed", obs.KeyError, err)
+			}
+			s.canceled()
+			e.runReady()
+		})
+	})
+}
+
+func equalSecret(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

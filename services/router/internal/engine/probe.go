@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+// probeQuery reads the position behind every record inserted so far, a commit
+// record of an answered statement included, and the timeline. It must be the
+// insert position: the write position may lie before a commit under
+// synchronous_commit = off (PostgreSQL documentation, "Backup Control Functions").
+const probeQuery = "SELECT pg_catalog.pg_current_wal_insert_lsn(), pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
+
+// probe is the router's one connection for reading the primary's position. All
+// sessions that were answered before a probe starts are settled by it.
+type probe struct {
+	pipe
+	e      *Engine
+	group  fence.Group[settlement]
+	open   bool
+	server fence.Server
+	// connecting says that the connection is being made; ready, that the statement
+	// is prepared.
+	connecting, ready bool
+	pause             poll.Timer
+	backoff           time.Duration
+
+	position lsn.Position
+	got      bool
+	started  time.Time
+}
+
+// settlement is a session's writes up to a mark, waiting for a position.
+type settlement struct {
+	c    *client
+	mark uint64
+}
+
+var (
+	prepareProbe = mustEncode(
+		&pgproto3.Parse{Name: "probe", Query: probeQuery},
+		&pgproto3.Sync{})
+	runProbe = mustEncode(
+		&pgproto3.Bind{PreparedStatement: "probe"},
+		&pgproto3.Execute{},
+		&pgproto3.Sync{})
+)
+
+func mustEncode(ms ...pgproto3.FrontendMessage) []byte {
+	var b []byte
+	for _, m := range ms {
+		var err error
+		if b, err = m.Encode(b); err != nil {
+			panic(fmt.Sprintf("encode %T: %v", m, err)) // constants of this file
+		}
+	}
+	return b
+}
+
+// join settles the session's writes up to mark with the next probe.
+func (p *probe) join(c *client, mark uint64) {
+	p.group.Join(settlement{c, mark})
+	p.start()
+}
+
+// start starts a probe if one is wanted and none is under way.
+func (p *probe) start() {
+	if p.group.Waiting() == 0 || p.group.Flying() {
+		return
+	}
+	primary := p.e.tracker.Table().Primary
+	if p.open && (p.server.Backend != primary || p.server.Run != p.e.tracker.Run(primary)) {
+		p.fail(errors.New("the primary is another one"))
+		return
+	}
+	if !p.open {
+		p.connect(primary)
+		return
+	}
+	if !p.ready {
+		return
+	}
+	p.group.Start()
+	p.started, p.got = time.Now(), false
+	p.send(runProbe)
+	if p.broken {
+		p.fail(errors.New("connection closed"))
+	}
+}
+
+func (p *probe) connect(primary int) {
+	if p.connecting || p.pause.Active() || primary == route.None {
+		return
+	}
+	p.connecting = true
+	e := p.e
+	site := e.servers[primary]
+	e.work.Go(func() {
+		m, err := site.connector.ConnectMonitor(e.workCtx, "pgpilot-probe")
+		posted := e.Post(func() {
+			p.connecting = false
+			if err != nil {
+				p.fail(err)
+				return
+			}
+			p.connected(primary, m)
+		})
+		if !posted && err == nil {
+			poll.Hangup(m.FD)
+		}
+	})
+}
+
+func (p *probe) connected(primary int, m *upstream.Made) {
+	p.pipe = pipe{}
+	p.server = fence.Server{Backend: primary, Run: p.e.tracker.Observe(primary, m.Run)}
+	if err := p.pipe.open(p.e, m.FD, p); err != nil {
+		poll.Hangup(m.FD)
+		p.fail(err)
+		return
+	}
+	p.open, p.ready = true, false
+	p.send(prepareProbe)
+}
+
+// A probe connection that failed is made again after probeFrom, doubling up to
+// probeUpTo, for as long as somebody waits for a position.
+const (
+	probeFrom = 20 * time.Millisecond
+	probeUpTo = time.Second
+)
+
+// fail ends the connection; those who wait go on waiting for the next one. Their
+// reads go to the primary meanwhile.
+func (p *probe) fail(err error) {
+	p.e.log.Warn("cannot read the primary's position", obs.KeyError, err)
+	p.e.metrics.ProbeFailures.Inc()
+	if p.open {
+		p.hangup()
+		p.open, p.ready = false, false
+	}
+	if p.group.Flying() {
+		p.group.Fail()
+	}
+	p.backoff = min(max(2*p.backoff, probeFrom), probeUpTo)
+	p.e.timers.Set(&p.pause, p.e.now.Add(p.backoff), p.start)
+}
+
+// hangup closes the connection if there is one.
+func (p *probe) hangup() {
+	if p.open {
+		p.pipe.hangup()
+	}
+}
+
+// event handles readiness of the probe's socket.
+func (p *probe) event(ev poll.Event) {
+	if ev.Writable() && len(p.out) > 0 {
+		p.flush()
+	}
+	if !ev.Readable() && !ev.Gone() {
+		return
+	}
+	n, st := poll.Recv(p.fd, p.e.buf[:])
+	switch st {
+	case poll.Again:
+		return
+	case poll.Closed:
+		p.fail(errors.New("connection closed"))
+		return
+	case poll.OK:
+	}
+	b := p.received(p.e.buf[:n])
+	for {
+		typ, total, err := wire.Header(b)
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		if total == 0 || len(b) < total {
+			p.leave(b)
+			return
+		}
+		msg := b[:total]
+		b = b[total:]
+		switch typ {
+		case wire.ErrorResponse:
+			p.fail(fmt.Errorf("the server refused the probe: %q", msg[wire.HeaderSize:]))
+			return
+		case wire.DataRow:
+			if err := p.row(msg[wire.HeaderSize:]); err != nil {
+				p.fail(err)
+				return
+			}
+		case wire.ReadyForQuery:
+			p.answered()
+		}
+	}
+}
+
+// row reads the one row of a probe.
+func (p *probe) row(body []byte) error {
+	var row pgproto3.DataRow
+	if err := row.Decode(body); err != nil {
+		return err
+	}
+	if len(row.Values) != 2 {
+		return fmt.Errorf("the probe has %d columns", len(row.Values))
+	}
+	at, err := lsn.Parse(string(row.Values[0]))
+	if err != nil {
+		return err
+	}
+	timeline, err := strconv.ParseUint(string(bytes.TrimSpace(row.Values[1])), 16, 32)
+	if err != nil {
+		return fmt.Errorf("read timeline: %w", err)
+	}
+	p.position = lsn.Position{
+		Timeline: lsn.Timeline(timeline),
+		LSN:      p.e.tracker.Geometry(p.server.Backend).RoundToPage(at),
+	}
+	p.got = true
+	return nil
+}
+
+// answered ends a probe, or the preparation.
+func (p *probe) answered() {
+	p.ready = true
+	p.backoff = 0
+	if p.group.Flying() {
+		if !p.got {
+			p.fail(errors.New("the probe gave no row"))
+			return
+		}
+		p.settle()
+	}
+	p.start()
+}
+
+// settle gives the position to every session that was answered before the probe
+// started.
+func (p *probe) settle() {
+	served := p.group.Done()
+	p.e.metrics.Probes.Inc()
+	p.e.metrics.Settled.Add(float64(len(served)))
+	p.e.metrics.ProbeTime.Observe(time.Since(p.started).Seconds())
+	at := fence.Probe{Position: p.position, Server: p.server}
+	for i, st := range served {
+		served[i] = settlement{}
+		c := st.c
+		if c.closed {
+			continue
+		}
+		if !c.s.Settled(st.mark, at) {
+			p.e.metrics.MaybeLost.Inc()
+			c.log.Warn("a write was answered by a run of the primary that has ended; it may be lost")
+			c.s.Warn("01000", "the primary has restarted since this session's last write, which may be lost", "Check the data that was written last.")
+			c.perform()
+		}
+		if c.awaiting && !c.s.Fence().Dirty() {
+			c.fenceReady()
+		}
+	}
+}

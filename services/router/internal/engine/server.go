@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/pool"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// server is one pooled server connection.
+type server struct {
+	pipe
+	pool.Conn
+	site   *site
+	pid    uint32
+	secret []byte
+	params []handoff.Parameter
+
+	// owner has it, in the slot; nil: the pool has it.
+	owner *client
+	slot  session.Slot
+	// excess says that the server has sent more than was asked for: what the next
+	// answer would be is uncertain.
+	excess bool
+	// resetting says that DISCARD ALL runs on it, before the pool gets it.
+	resetting bool
+	// cancels counts cancel requests under way: until the last one's connection is
+	// closed, a signal could hit the next statement. parked says that the connection
+	// has come back meanwhile.
+	cancels int
+	parked  bool
+	// used says that it must be reset before another session gets it.
+	used bool
+}
+
+// comeBack brings a connection that nobody has to the pool.
+func (s *server) comeBack() {
+	s.parked = false
+	if s.used {
+		s.reset()
+		return
+	}
+	s.site.giveBack(s)
+}
+
+// canceled notes that a cancel request is over.
+func (s *server) canceled() {
+	s.cancels--
+	if s.parked && s.cancels == 0 && !s.closed {
+		s.comeBack()
+	}
+}
+
+// Pooled implements pool.Member.
+func (s *server) Pooled() *pool.Conn { return &s.Conn }
+
+// event handles readiness of the server's socket.
+func (s *server) event(ev poll.Event) {
+	if ev.Writable() && len(s.out) > 0 && s.flush() && s.owner != nil {
+		s.owner.resume()
+	}
+	switch c := s.owner; {
+	case s.closed:
+	case c != nil && len(c.out) > 0 && !ev.Broken():
+		s.reading(false) // until the client has taken what it was sent
+	case !ev.Readable():
+		s.broken = s.broken || ev.Gone()
+	case c != nil:
+		s.receive(c)
+	case s.resetting:
+		s.receiveReset()
+	default:
+		// An idle connection has nothing to say but that it is ending, or that its
+		// settings have changed under it.
+		s.broken = true
+	}
+	if s.broken && !s.closed {
+		s.lost()
+	}
+}
+
+// lost ends a connection that has broken.
+func (s *server) lost() {
+	if c := s.owner; c != nil {
+		c.settle()
+		c.resume()
+		return
+	}
+	s.site.discard(s)
+}
+
+// receive reads once, for the session that has the connection.
+func (s *server) receive(c *client) {
+	e := s.e
+	n, st := poll.Recv(s.fd, e.buf[:])
+	switch st {
+	case poll.Again:
+		return
+	case poll.Closed:
+		s.broken = true
+		return
+	case poll.OK:
+	}
+	b := s.received(e.buf[:n])
+	used := c.s.FromServer(s.slot, b)
+	s.excess = used < len(b)
+	c.perform()
+	if s.owner == c && !s.closed {
+		s.leave(b[used:])
+		s.excess = false
+	}
+	c.resume()
+}
+
+// discardAll forgets everything a client may have left in a server session
+// (PostgreSQL documentation, "DISCARD").
+var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
+
+// reset cleans the connection before the pool gets it.
+func (s *server) reset() {
+	s.used, s.resetting = false, true
+	s.send(discardAll)
+	if s.broken {
+		s.site.discard(s)
+	}
+}
+
+// receiveReset reads the answer to DISCARD ALL.
+func (s *server) receiveReset() {
+	n, st := poll.Recv(s.fd, s.e.buf[:])
+	switch st {
+	case poll.Again:
+		return
+	case poll.Closed:
+		s.broken = true
+		return
+	case poll.OK:
+	}
+	b := s.received(s.e.buf[:n])
+	for {
+		typ, total, err := wire.Header(b)
+		switch {
+		case err != nil || typ == wire.ErrorResponse:
+			s.broken = true
+			return
+		case total == 0 || len(b) < total:
+			s.leave(b)
+			return
+		case typ == wire.ReadyForQuery:
+			rest := b[total:]
+			s.leave(nil)
+			s.resetting = false
+			s.broken = len(rest) > 0
+			if !s.broken {
+				s.site.giveBack(s)
+			}
+			return
+		}
+		b = b[total:]
+	}
+}

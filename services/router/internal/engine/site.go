@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/pool"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+type poolKey = pool.Key
+
+// site is a pool with the means to fill it.
+type site struct {
+	e   *Engine
+	key poolKey
+	pool.Pool[*server, *client]
+	// servers are all connections of the pool, whoever has them.
+	servers map[*server]struct{}
+	retry   poll.Timer
+	backoff time.Duration
+}
+
+// siteOf gives the pool for a login on a backend, making it on first use.
+func (e *Engine) siteOf(backend int, l upstream.Login) *site {
+	k := poolKey{Backend: backend, User: l.User, Database: l.Database}
+	p := e.pools[k]
+	if p == nil {
+		p = &site{e: e, key: k, servers: map[*server]struct{}{}}
+		p.Max = e.routers.of(e.cfg.Pool.MaxSize)
+		e.pools[k] = p
+	}
+	return p
+}
+
+// all lists the pool's connections.
+func (p *site) all() []*server {
+	out := make([]*server, 0, len(p.servers))
+	for s := range p.servers {
+		out = append(out, s)
+	}
+	return out
+}
+
+// fill makes the connections that are waited for and for which there is room.
+func (p *site) fill() {
+	if p.retry.Active() {
+		return // the server has just refused
+	}
+	for {
+		startup, evict, evicts, ok := p.Connect()
+		if evicts {
+			p.forget(evict)
+		}
+		if !ok {
+			return
+		}
+		p.connect(startup)
+	}
+}
+
+// connect makes one connection on a goroutine of its own.
+func (p *site) connect(startup string) {
+	e := p.e
+	conn := e.servers[p.key.Backend].connector
+	who := upstream.Credentials{User: p.key.User, Password: e.users[p.key.User]}
+	params := upstream.DecodeStartup(startup)
+	e.work.Go(func() {
+		m, err := conn.Connect(e.workCtx, who, p.key.Database, params)
+		posted := e.Post(func() {
+			if err != nil {
+				p.connectFailed(startup, err)
+			} else {
+				p.connected(startup, m)
+			}
+			e.runReady()
+		})
+		if !posted && err == nil {
+			poll.Hangup(m.FD)
+		}
+	})
+}
+
+// connected takes a finished connection into the pool.
+func (p *site) connected(startup string, m *upstream.Made) {
+	e := p.e
+	p.Connected()
+	p.backoff = 0
+	e.tracker.Connected(p.key.Backend)
+	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
+	s.Startup = startup
+	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
+	if err := s.open(e, m.FD, s); err != nil {
+		e.log.Error("cannot use server connection", obs.KeyError, err)
+		poll.Hangup(m.FD)
+		p.Drop()
+		p.fill()
+		return
+	}
+	p.servers[s] = struct{}{}
+	if e.tracker.Table().Primary == p.key.Backend {
+		e.greeted(upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}, m.Parameters)
+	}
+	p.giveBack(s)
+}
+
+// A server that refuses is tried again after retryFrom, doubling up to retryUpTo,
+// for as long as somebody waits.
+const (
+	retryFrom = 50 * time.Millisecond
+	retryUpTo = time.Second
+)
+
+// connectFailed ends or prolongs the waits for a connection that could not be
+// made.
+func (p *site) connectFailed(startup string, err error) {
+	e := p.e
+	var pg *pgconn.PgError
+	refused := errors.As(err, &pg) && !temporary(pg.Code)
+	full := pg != nil && pg.Code == "53300"
+	e.log.Warn("cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
+	isPrimary := p.key.Backend == e.tracker.Table().Primary
+	if !refused && !full {
+		e.tracker.Failed(p.key.Backend, e.now)
+	}
+	giveUp := refused || !isPrimary && !full
+	for _, c := range p.ConnectFailed(startup, giveUp) {
+		c.wait.in = nil
+		if refused && isPrimary {
+			e.refuse(c, &session.Problem{Code: pg.Code, Message: pg.Message, Detail: pg.Detail, Hint: pg.Hint})
+			continue
+		}
+		c.wait.request.Tried = c.wait.request.Tried.With(p.key.Backend)
+		e.ready = append(e.ready, grant{c: c})
+	}
+	p.backoff = min(max(2*p.backoff, retryFrom), retryUpTo)
+	e.timers.Set(&p.retry, e.now.Add(p.backoff), p.fill)
+}
+
+// temporary reports SQLSTATEs of a refused login that will pass by themselves:
+// the server starts, stops or recovers (class 57), or is full (class 53).
+func temporary(code string) bool {
+	return len(code) == 5 && (code[:2] == "57" || code[:2] == "53")
+}
+
+// giveBack takes a clean connection that nobody has, and lends it to whoever
+// waits for its like.
+func (p *site) giveBack(s *server) {
+	e := p.e
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) {
+		p.discard(s)
+		return
+	}
+	if c, given := p.Put(s, e.now); given {
+		e.ready = append(e.ready, grant{c: c, s: s})
+		return
+	}
+	p.fill() // its place may be wanted for one of another kind
+}
+
+// discard closes a connection that counts as lent or as idle.
+func (p *site) discard(s *server) {
+	if s.closed {
+		return
+	}
+	if !p.DropIdle(s) {
+		p.Drop()
+	}
+	p.forget(s)
+	p.fill()
+}
+
+// forget closes a connection that is out of the account already.
+func (p *site) forget(s *server) {
+	delete(p.servers, s)
+	s.hangup()
+}
+
+// expireIdle closes connections unused for pool.idle_timeout and those of ended
+// runs, and forgets pools nobody uses.
+func (e *Engine) expireIdle() {
+	for k, p := range e.pools {
+		before := e.now.Add(-e.cfg.Pool.IdleTimeout.D())
+		run := e.tracker.Run(k.Backend)
+		for _, s := range p.Expired(func(c *pool.Conn) bool { return c.IdleSince.Before(before) || c.Run != run }) {
+			p.forget(s)
+		}
+		if p.Size() == 0 && p.Waiters() == 0 {
+			e.timers.Stop(&p.retry)
+			delete(e.pools, k)
+		}
+	}
+}
+
+// shareOfRouters divides pool.max_size between the routers of this host.
+type shareOfRouters struct{ rank, count int }
+
+// of gives this router's part of n, at least one.
+func (r shareOfRouters) of(n int) int {
+	share := n / r.count
+	if r.rank < n%r.count {
+		share++
+	}
+	return max(1, share)
+}
+
+// Share tells how many routers run on this host and which of them this one is,
+// counted from zero; from any goroutine.
+func (e *Engine) Share(rank, count int) {
+	e.Post(func() {
+		e.routers = shareOfRouters{rank, max(1, count)}
+		e.resize()
+		e.runReady()
+	})
+}
+
+// resize applies the pools' sizes. A pool that has become too large shrinks as
+// its idle connections are closed and its lent ones come back.
+func (e *Engine) resize() {
+	for _, p := range e.pools {
+		p.Max = e.routers.of(e.cfg.Pool.MaxSize)
+		for p.Size() > p.Max {
+			s, ok := p.Oldest()
+			if !ok {
+				break
+			}
+			p.forget(s)
+		}
+		p.fill()
+	}
+}

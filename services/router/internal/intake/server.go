@@ -1,0 +1,158 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+// Handler is the router behind the socket. Its methods are called from the
+// connections' goroutines.
+type Handler interface {
+	// Adopt takes a session and its client's descriptor. It reports whether it has
+	// taken them; if not, the descriptor is still the caller's.
+	Adopt(rec *handoff.Record, fd int, from *Link) bool
+	// Cancel cancels what the session with this key runs, if it is here.
+	Cancel(key handoff.CancelKey)
+	// Sessions lists the sessions that are here.
+	Sessions() []string
+}
+
+// Server accepts listeners.
+type Server struct {
+	id      string
+	handler Handler
+	log     *slog.Logger
+	wg      sync.WaitGroup
+
+	mu    sync.Mutex
+	links map[*Link]struct{} // guarded by mu
+}
+
+// NewServer makes a server for the router instance id.
+func NewServer(id string, h Handler, log *slog.Logger) *Server {
+	return &Server{id: id, handler: h, log: log, links: map[*Link]struct{}{}}
+}
+
+// Serve accepts until ctx ends, then stops accepting. Connections stay: listeners
+// must still hear of sessions that end. Close ends them.
+func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	defer l.Close()
+	for {
+		u, err := l.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("accept listener: %w", err)
+		}
+		if err := rundir.CheckPeer(u); err != nil {
+			s.log.Warn("refused a peer on the router's socket", obs.KeyError, err)
+			u.Close()
+			continue
+		}
+		k := newLink(handoff.NewConn(u))
+		s.mu.Lock()
+		s.links[k] = struct{}{}
+		s.mu.Unlock()
+		s.wg.Go(func() { s.attend(k) })
+	}
+}
+
+// Ended tells every listener that a session is no more.
+func (s *Server) Ended(session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.links {
+		k.ended(session)
+	}
+}
+
+// Close ends all connections and waits for their goroutines.
+func (s *Server) Close() {
+	s.mu.Lock()
+	for k := range s.links {
+		k.close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// attend serves one listener until it goes away.
+func (s *Server) attend(k *Link) {
+	var writer sync.WaitGroup
+	writer.Go(k.write)
+	err := s.converse(k)
+	s.mu.Lock()
+	delete(s.links, k)
+	s.mu.Unlock()
+	k.close()
+	writer.Wait()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		s.log.Warn("connection to a listener ended", obs.KeyError, err)
+	}
+}
+
+func (s *Server) converse(k *Link) error {
+	m, err := k.conn.Receive()
+	if err != nil {
+		return err
+	}
+	handoff.CloseFDs(m.FDs)
+	var hello handoff.Hello
+	if err := m.Unmarshal(&hello); err != nil {
+		return err
+	}
+	if m.Type != handoff.TypeHello || hello.V != handoff.ProtocolVersion {
+		return fmt.Errorf("listener %s speaks version %d, this router %d: run services of one release", hello.ID, hello.V, handoff.ProtocolVersion)
+	}
+	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions()})
+	for {
+		m, err := k.conn.Receive()
+		if err != nil {
+			return err
+		}
+		switch m.Type {
+		case handoff.TypeSession:
+			s.session(k, m)
+			continue
+		case handoff.TypeCancel:
+			var key handoff.CancelKey
+			if err := m.Unmarshal(&key); err != nil {
+				s.log.Warn("unreadable cancel request", obs.KeyError, err)
+			} else {
+				s.handler.Cancel(key)
+			}
+		}
+		handoff.CloseFDs(m.FDs) // nothing else carries any
+	}
+}
+
+// session adopts one session or leaves it with its sender.
+func (s *Server) session(k *Link, m *handoff.Message) {
+	rec, err := handoff.DecodeRecord(m.Body)
+	if err != nil || len(m.FDs) != 1 {
+		handoff.CloseFDs(m.FDs)
+		s.log.Error("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
+		if rec != nil {
+			k.refuse(rec.Session, fmt.Sprintf("it came with %d descriptors instead of 1", len(m.FDs)))
+			return
+		}
+		k.close() // which session it was is unknown: the listener gives all that are pending to others
+		return
+	}
+	if !s.handler.Adopt(rec, m.FDs[0], k) {
+		handoff.CloseFDs(m.FDs)
+		k.refuse(rec.Session, "the router is stopping")
+	}
+}

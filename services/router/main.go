@@ -1,0 +1,12 @@
+// Command router serves clients' sessions: it routes every statement to the
+// primary or to a replica that has replayed what the session must see.
+package main
+
+import (
+	"os"
+
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/service"
+)
+
+func main() { os.Exit(service.Main(rundir.Router, serve)) }

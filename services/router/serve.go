@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/service"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/engine"
+	"github.com/pgpilot/pgpilot/services/router/internal/intake"
+	"github.com/pgpilot/pgpilot/services/router/internal/news"
+)
+
+// drainTimeout is how long sessions in the middle of something may go on after
+// SIGTERM.
+const drainTimeout = 10 * time.Second
+
+// secretName is the file of the run directory with the key of template keys, so
+// that what one router learns of a statement serves all of them.
+const secretName = "template.key"
+
+// serve runs the router. Shutdown, in this order: no new sessions; sessions end;
+// the loop; the links to listeners; the classifier client; the bus.
+func serve(ctx context.Context, env *service.Env) error {
+	secret, err := env.Dir.Secret(secretName, len(sqltoken.Secret{}))
+	if err != nil {
+		return err
+	}
+	around, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+
+	paper, err := news.Open(around, env)
+	if err != nil {
+		return err
+	}
+	defer paper.Close()
+
+	var loop *engine.Engine
+	judge := verdict.NewClient(verdict.Options{
+		Dir: env.Dir, Log: env.Log, Timeout: env.Config.Classify.Timeout.D(), MaxText: env.Config.Classify.MaxText,
+		Late: func(_ string, key sqltoken.Key, v verdict.Verdict) { loop.Verdict(key, v) },
+	})
+	defer judge.Close()
+
+	var links *intake.Server
+	loop, err = engine.New(engine.Options{
+		Config: env.Config, Log: env.Log, Secret: sqltoken.Secret(secret),
+		Judge: judge.Ask, Want: paper.Want,
+		Ended:   func(session string) { links.Ended(session) },
+		Metrics: engine.NewMetrics(env.Metrics),
+	})
+	if err != nil {
+		return err
+	}
+	links = intake.NewServer(env.Claim.ID(), loop, env.Log)
+	defer links.Close()
+
+	running := make(chan error, 1)
+	go func() { running <- loop.Run() }()
+
+	if err := paper.Deliver(loop); err != nil {
+		loop.Stop(0)
+		return errors.Join(err, <-running)
+	}
+	socket, err := env.Claim.Listen()
+	if err != nil {
+		loop.Stop(0)
+		return errors.Join(err, <-running)
+	}
+	serving := make(chan error, 1)
+	go func() { serving <- links.Serve(ctx, socket) }()
+	wg.Go(func() { watchRouters(around, env, loop) })
+	wg.Go(func() {
+		for {
+			select {
+			case <-around.Done():
+				return
+			case c := <-env.Reloads:
+				loop.Reload(c)
+				judge.SetTimeout(c.Classify.Timeout.D())
+			}
+		}
+	})
+	env.Health.Ready()
+
+	select {
+	case <-ctx.Done():
+	case err := <-running:
+		stop()
+		return err
+	case err := <-serving:
+		loop.Stop(0)
+		return errors.Join(err, <-running)
+	}
+	loop.Stop(drainTimeout)
+	return <-running
+}
+
+// watchRouters keeps this router's share of the pools right.
+func watchRouters(ctx context.Context, env *service.Env, loop *engine.Engine) {
+	err := env.Dir.Watch(ctx, rundir.Router, func(is []rundir.Instance) {
+		me := slices.IndexFunc(is, func(i rundir.Instance) bool { return i.ID == env.Claim.ID() })
+		if me >= 0 {
+			loop.Share(me, len(is))
+		}
+	})
+	if err != nil {
+		env.Log.Error("cannot see the other routers; the pools keep their sizes", obs.KeyError, err)
+	}
+}
