@@ -2,6 +2,7 @@ package judge
 
 import (
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	pgquery "github.com/pganalyze/pg_query_go/v6"
@@ -22,6 +23,9 @@ type Opinion struct {
 func Judge(text string) Opinion {
 	if !utf8.ValidString(text) {
 		return unparsable("text that is not UTF-8")
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return unparsable("a zero byte") // where the parser would take the text to end
 	}
 	if n, err := nesting(text); err != nil {
 		return unparsable(err.Error())
