@@ -2,11 +2,10 @@ package busserver
 
 import (
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 )
-
-const operatorUser = "operator"
 
 // requests lists what an operator may ask. Several services may answer to $SRV
 // (the NATS service framework), one to a snapshot.
@@ -44,10 +43,19 @@ func admit(opts *server.Options, servicesKey string) error {
 		publish = append(publish, r.subject)
 	}
 	opts.Accounts = []*server.Account{services, operators}
-	opts.Nkeys = []*server.NkeyUser{{Nkey: servicesKey, Account: services}}
-	opts.Users = []*server.User{{
-		Username: operatorUser,
-		Account:  operators,
+	// Whoever shows no credential is given this identity, whose secret nobody keeps.
+	anyone, err := nkeys.CreateUser()
+	if err != nil {
+		return err
+	}
+	anyoneKey, err := anyone.PublicKey()
+	if err != nil {
+		return err
+	}
+	opts.NoAuthUser = anyoneKey
+	opts.Nkeys = []*server.NkeyUser{{Nkey: servicesKey, Account: services}, {
+		Nkey:    anyoneKey,
+		Account: operators,
 		Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Allow: publish},
 			// No publishing to _INBOX: answers come from services, and an operator
@@ -55,6 +63,5 @@ func admit(opts *server.Options, servicesKey string) error {
 			Subscribe: &server.SubjectPermission{Allow: []string{news, "_INBOX.>"}},
 		},
 	}}
-	opts.NoAuthUser = operatorUser
 	return nil
 }

@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -36,11 +37,25 @@ func code(err error) string {
 func (t Target) explain(err error) error {
 	switch code(err) {
 	case insufficientPrivilege:
-		return fmt.Errorf("monitor.user %q may not ask for positions: run ALTER ROLE %[1]q REPLICATION on the primary (%w)", t.User, err)
+		return fmt.Errorf("monitor.user %q may not ask for positions: run ALTER ROLE %[1]q REPLICATION on the primary (%w)", t.User, cause(err))
 	case invalidPassword:
-		return fmt.Errorf("monitor.user %q was refused: check its password in the configuration (%w)", t.User, err)
+		return fmt.Errorf("monitor.user %q was refused: check its password in the configuration (%w)", t.User, cause(err))
 	case tooManyConnections:
-		return fmt.Errorf("no connection is free: raise max_connections or max_wal_senders on the server (%w)", err)
+		return fmt.Errorf("no connection is free: raise max_connections or max_wal_senders on the server (%w)", cause(err))
 	}
-	return fmt.Errorf("connect: %w", err)
+	return fmt.Errorf("connect: %w", cause(err))
+}
+
+// cause leaves out the list of everything that was tried: it is one server, and
+// with or without encryption the reason is the same.
+func cause(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op
+	}
+	return err
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
+
+func TestRestartsChangeTheIncarnation(t *testing.T) {
+	c := labtest.Start(t, 1)
+	d := runDir(t)
+	start(t, d, configure(c))
+	e := listen(t, d)
+	replica := c.Replica(1)
+	before := e.lag(t, replica.Name, "before", caughtUp)
+
+	if err := replica.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	down := e.lag(t, replica.Name, "down", func(l bus.Lag) bool { return !l.Healthy })
+	if down.Error == "" || down.Role != bus.Replica || down.Incarnation != before.Incarnation {
+		t.Errorf("an ill replica keeps what was last known: %+v", down)
+	}
+	e.shape(t, "down", func(m bus.Topology) bool {
+		return len(m.Members) == 2 && !m.Members[1].Healthy && m.Primary == "primary"
+	})
+	if err := replica.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	restarted := e.lag(t, replica.Name, "up again", caughtUp)
+	if b, a := before.Incarnation, restarted.Incarnation; a.Postmaster <= b.Postmaster || a.Children <= b.Children || a.SystemID != b.SystemID || a.Timeline != b.Timeline {
+		t.Errorf("after a restart: %+v, before: %+v", a, b)
+	}
+
+	// One backend killed: the postmaster lives on, everything below it is new.
+	sql := connect(t, replica.SuperDSN())
+	var pid int
+	if err := sql.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.KillBackend(t.Context(), pid); err != nil {
+		t.Fatal(err)
+	}
+	crashed := e.lag(t, replica.Name, "after the crash", func(l bus.Lag) bool { return caughtUp(l) && l.Incarnation != restarted.Incarnation })
+	want := restarted.Incarnation
+	want.Children = crashed.Incarnation.Children
+	if crashed.Incarnation != want || want.Children <= restarted.Incarnation.Children {
+		t.Errorf("after a crash restart: %+v, before: %+v", crashed.Incarnation, restarted.Incarnation)
+	}
+}
+
+func TestPromotion(t *testing.T) {
+	c := labtest.Start(t, 2)
+	d := runDir(t)
+	start(t, d, configure(c))
+	e := listen(t, d)
+	before := e.shape(t, "before", func(m bus.Topology) bool {
+		return m.Primary == "primary" && m.Members[1].Role == bus.Replica && m.Members[2].Role == bus.Replica
+	})
+	old := before.Members[0].Incarnation.Timeline
+	if err := c.WaitCaughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Primary().Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Promote(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	after := e.shape(t, "after", func(m bus.Topology) bool { return m.Primary == "replica1" })
+	if got := after.Members[1]; got.Role != bus.Primary || got.Incarnation.Timeline != old+1 || after.Generation <= before.Generation {
+		t.Errorf("topology: %+v", after)
+	}
+	sql := connect(t, c.Primary().SuperDSN())
+	floor := write(t, sql)
+	if n := len(after.SwitchPoints); n != 1 || after.SwitchPoints[0].Timeline != old || after.SwitchPoints[0].LSN == 0 || after.SwitchPoints[0].LSN > floor {
+		t.Errorf("switch points: %+v", after.SwitchPoints)
+	}
+	// The other replica follows without a new connection, on the new timeline.
+	f := e.lag(t, "replica2", "following", func(l bus.Lag) bool { return caughtUp(l) && l.ReplayLSN >= floor })
+	if f.Incarnation.Timeline != old+1 {
+		t.Errorf("the follower replays %+v on timeline %d", f, f.Incarnation.Timeline)
+	}
+	// And wants on the new timeline are answered.
+	p := lsn.Position{Timeline: old + 1, LSN: write(t, sql)}
+	wish(t, e, p)
+	e.lag(t, "replica2", "the wanted position", func(l bus.Lag) bool { return l.ReplayLSN >= p.LSN })
+
+	// The old primary comes back as it was: nobody writes to either of two.
+	if err := c.Members()[0].Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.shape(t, "two primaries", func(m bus.Topology) bool { return m.Primary == "" && m.Members[0].Healthy && m.Members[1].Healthy })
+}
