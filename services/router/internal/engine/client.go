@@ -43,6 +43,10 @@ type client struct {
 
 	closing  bool // everything is said; close when it has left
 	lastWord poll.Timer
+
+	// performing and feeding say that the session is in the middle of a step, whose
+	// caller goes on with whatever becomes possible on the way.
+	performing, feeding bool
 }
 
 // waiting is a session's wait for a connection.
@@ -72,7 +76,7 @@ func (e *Engine) adopt(rec *handoff.Record, fd int) bool {
 		return false
 	}
 	c := &client{on: -1, log: e.log.With(obs.KeySession, rec.Session)}
-	if err := c.open(e, fd, c); err != nil {
+	if err := c.open(e, fd, c, poll.In|poll.PeerClosed); err != nil {
 		c.log.Error("cannot take session", obs.KeyError, err)
 		return false
 	}
@@ -183,6 +187,7 @@ func (c *client) receive() {
 
 // feed gives bytes to the session for as long as it makes use of them.
 func (c *client) feed(b []byte) {
+	c.feeding = true
 	for len(b) > 0 && c.listens() {
 		steps := c.s.Steps()
 		used := c.s.FromClient(b)
@@ -192,6 +197,7 @@ func (c *client) feed(b []byte) {
 			break
 		}
 	}
+	c.feeding = false
 	if !c.closed {
 		c.leave(b)
 	}
@@ -199,7 +205,7 @@ func (c *client) feed(b []byte) {
 
 // resume looks at unread bytes again, after the session has gone on.
 func (c *client) resume() {
-	if c.closed || c.closing {
+	if c.closed || c.closing || c.feeding || c.performing {
 		return
 	}
 	if len(c.unread) > 0 {

@@ -91,7 +91,9 @@ func unproven(r sqltoken.Result) verdict.Verdict {
 		case sqltoken.Select, sqltoken.Insert, sqltoken.Update, sqltoken.Delete, sqltoken.Merge,
 			sqltoken.Values, sqltoken.Table, sqltoken.With, sqltoken.Begin, sqltoken.Start, sqltoken.Commit,
 			sqltoken.End, sqltoken.Rollback, sqltoken.Abort, sqltoken.Savepoint, sqltoken.Release,
-			sqltoken.Truncate, sqltoken.Vacuum, sqltoken.Analyze, sqltoken.Copy, sqltoken.Show, sqltoken.Explain:
+			sqltoken.Truncate, sqltoken.Vacuum, sqltoken.Analyze, sqltoken.Copy, sqltoken.Show, sqltoken.Explain,
+			sqltoken.Alter, sqltoken.Drop, sqltoken.Comment, sqltoken.Grant, sqltoken.Revoke, sqltoken.Reindex,
+			sqltoken.Refresh, sqltoken.Cluster, sqltoken.Lock, sqltoken.Notify, sqltoken.Checkpoint:
 			return v
 		}
 	}

@@ -11,40 +11,46 @@ import (
 )
 
 // perform does what the session asks for. What it does may make the session ask
-// for more.
+// for more, which is done in its turn: a call from within has nothing to do.
 func (c *client) perform() {
-	for i := 0; i < len(c.s.Actions()); i++ {
-		a := c.s.Actions()[i]
-		switch a.Op {
-		case session.OpToClient:
-			c.send(a.Data)
-		case session.OpToServer:
-			if s := c.conns[a.Slot]; s != nil {
-				s.send(a.Data)
-			}
-		case session.OpJudge:
-			c.e.judge(c, a.Data)
-		case session.OpAcquire:
-			c.e.acquire(c, a.Request)
-		case session.OpWithdraw:
-			c.e.withdraw(c)
-		case session.OpRelease:
-			c.e.release(c, a.Slot, a.How)
-		case session.OpSettle:
-			c.e.probe.join(c, a.Mark)
-		case session.OpAwaitFence:
-			c.awaitFence()
-		case session.OpCancel:
-			c.cancelOn(a.Slot)
-		case session.OpAnswered:
-			c.answered()
-		case session.OpClose:
-			c.s.Reset()
-			c.sayGoodbye()
-			return
-		}
+	if c.performing {
+		return
+	}
+	c.performing = true
+	for i := 0; i < len(c.s.Actions()) && !c.closed; i++ {
+		c.do(c.s.Actions()[i])
 	}
 	c.s.Reset()
+	c.performing = false
+}
+
+func (c *client) do(a session.Action) {
+	switch a.Op {
+	case session.OpToClient:
+		c.send(a.Data)
+	case session.OpToServer:
+		if s := c.conns[a.Slot]; s != nil {
+			s.send(a.Data)
+		}
+	case session.OpJudge:
+		c.e.judge(c, a.Data)
+	case session.OpAcquire:
+		c.e.acquire(c, a.Request)
+	case session.OpWithdraw:
+		c.e.withdraw(c)
+	case session.OpRelease:
+		c.e.release(c, a.Slot, a.How)
+	case session.OpSettle:
+		c.e.probe.join(c, a.Mark)
+	case session.OpAwaitFence:
+		c.awaitFence()
+	case session.OpCancel:
+		c.cancelOn(a.Slot)
+	case session.OpAnswered:
+		c.answered()
+	case session.OpClose:
+		c.sayGoodbye()
+	}
 }
 
 // awaitFence waits for the session's fence, not for long.

@@ -20,10 +20,10 @@ type pipe struct {
 
 // open registers the descriptor, of which the pipe is the owner from now on if
 // there is no error.
-func (p *pipe) open(e *Engine, fd int, h handler) error {
+func (p *pipe) open(e *Engine, fd int, h handler, what poll.Interest) error {
 	p.e, p.fd = e, fd
 	p.tok = e.slots.add(h)
-	p.interest = poll.In | poll.PeerClosed
+	p.interest = what
 	if err := e.poller.Add(fd, p.tok, p.interest); err != nil {
 		e.slots.remove(p.tok)
 		return err

@@ -127,7 +127,7 @@ func (p *probe) connect(primary int) {
 func (p *probe) connected(primary int, m *upstream.Made) {
 	p.pipe = pipe{}
 	p.server = fence.Server{Backend: primary, Run: p.e.tracker.Observe(primary, m.Run)}
-	if err := p.pipe.open(p.e, m.FD, p); err != nil {
+	if err := p.pipe.open(p.e, m.FD, p, poll.In); err != nil {
 		poll.Hangup(m.FD)
 		p.fail(err)
 		return

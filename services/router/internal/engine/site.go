@@ -95,7 +95,7 @@ func (p *site) connected(startup string, m *upstream.Made) {
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
 	s.Startup = startup
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
-	if err := s.open(e, m.FD, s); err != nil {
+	if err := s.open(e, m.FD, s, poll.In); err != nil {
 		e.log.Error("cannot use server connection", obs.KeyError, err)
 		poll.Hangup(m.FD)
 		p.Drop()
