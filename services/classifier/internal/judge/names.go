@@ -34,7 +34,7 @@ func isTemporary(schema string) bool {
 
 // operators are the names in pg_operator. A user's operator may have the same name.
 var operators = words(`
-	!~ !~* !~~ !~~* # ## #- #> #>> % & && &< &<| &> * *< *<= *<> *= *> *>= + - -> ->> -|- / <
+	!! !~ !~* !~~ !~~* # ## #- #> #>> % & && &< &<| &> * *< *<= *<> *= *> *>= + - -> ->> -|- / <
 	<-> << <<= <<| <= <> <@ <^ = > >= >> >>= >^ ? ?# ?& ?- ?-| ?| ?|| @ @-@ @> @? @@ @@@ ^ ^@
 	| |&> |/ |>> || ||/ ~ ~* ~<=~ ~<~ ~= ~>=~ ~>~ ~~ ~~*`)
 
@@ -43,7 +43,7 @@ var between = map[string]bool{"BETWEEN": true, "NOT BETWEEN": true, "BETWEEN SYM
 
 // types are PostgreSQL's own, arrays and pseudo-types left out.
 var types = words(`
-	bool boolean bytea char name int8 int2 int4 text oid tid xid cid xid8 json jsonb jsonpath xml
+	bool bytea char name int8 int2 int4 text oid tid xid cid xid8 json jsonb jsonpath xml
 	point lseg path box polygon line circle float4 float8 money macaddr macaddr8 inet cidr
 	aclitem bpchar varchar date time timestamp timestamptz interval timetz bit varbit numeric
 	uuid tsvector tsquery refcursor pg_lsn txid_snapshot pg_snapshot

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ type entry struct {
 	kind     verdict.Kind
 	effects  verdict.Effect
 	volatile bool
+	since    int // the oldest release that knows the syntax, zero if all do
 	text     string
 }
 
@@ -38,8 +40,17 @@ func table(t testing.TB) []entry {
 			t.Fatalf("line %d: %v", i+1, err)
 		}
 		words = words[1:]
-		if len(words) > 0 && words[0] == "volatile" {
-			e.volatile, words = true, words[1:]
+		for len(words) > 0 {
+			if words[0] == "volatile" {
+				e.volatile = true
+			} else if since, ok := strings.CutPrefix(words[0], "since"); ok {
+				if e.since, err = strconv.Atoi(since); err != nil {
+					t.Fatalf("line %d: %v", i+1, err)
+				}
+			} else {
+				break
+			}
+			words = words[1:]
 		}
 		if e.effects, err = verdict.ParseEffects(words); err != nil {
 			t.Fatalf("line %d: %v", i+1, err)
