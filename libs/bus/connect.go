@@ -103,8 +103,6 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 			opts = append(opts, nats.InProcessServer(o.InProcess))
 		}
 	}
-	closed := make(chan struct{})
-	opts = append(opts, nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", err)
@@ -112,13 +110,8 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 	if !nc.IsConnected() {
 		o.Log.Warn("bus not reachable yet, looking for it", "error", nc.LastError())
 	}
-	go func() {
-		select {
-		case <-ctx.Done():
-			nc.Close()
-		case <-closed:
-		}
-	}()
+	forget := context.AfterFunc(ctx, nc.Close)
+	nc.SetClosedHandler(func(*nats.Conn) { forget() })
 	return nc, nil
 }
 
@@ -143,7 +136,11 @@ const dialTimeout = 2 * time.Second
 func (d socketDialer) Dial(string, string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, dialTimeout)
 	defer cancel()
-	return rundir.Dial(ctx, d.path)
+	c, err := rundir.Dial(ctx, d.path)
+	if err != nil {
+		return nil, err // not c: the client keeps what it gets and closes it if it is not nil
+	}
+	return c, nil
 }
 
 // Offline reports whether a publish or request failed only because there is no

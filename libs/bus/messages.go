@@ -23,8 +23,9 @@ type Lag struct {
 	Backend string `json:"backend"`
 	Address string `json:"address"`
 	Role    Role   `json:"role"`
-	// Healthy says whether the last poll succeeded. When it did not, Error says why
-	// and the positions are the last known ones.
+	// Healthy is false once health.failure_threshold polls in a row have failed, and
+	// as long as none has succeeded. Error says why the last poll failed, if it did;
+	// role, incarnation, positions and At are then those of the last that succeeded.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
 	// Incarnation is the run of the server that the positions belong to.
@@ -32,7 +33,10 @@ type Lag struct {
 	Geometry    lsn.Geometry    `json:"geometry"`
 	// ServerVersion is server_version_num, for example 150018.
 	ServerVersion int `json:"server_version"`
-	// ReplayLSN and ReceiveLSN are of a replica, InsertLSN and FlushLSN of a primary.
+	// ReplayLSN and ReceiveLSN are of a replica, InsertLSN and FlushLSN of a primary;
+	// the others are absent. InsertLSN does not count a page header that no record
+	// follows yet (lsn.Geometry.RoundToPage). Between two full polls ReceiveLSN may be
+	// older than ReplayLSN.
 	ReplayLSN  lsn.LSN `json:"replay_lsn,omitempty"`
 	ReceiveLSN lsn.LSN `json:"receive_lsn,omitempty"`
 	InsertLSN  lsn.LSN `json:"insert_lsn,omitempty"`
@@ -43,7 +47,8 @@ type Lag struct {
 	// are -1 when unknown.
 	LagBytes  int64   `json:"lag_bytes"`
 	LagMillis float64 `json:"lag_ms"`
-	// Seq grows with every message about this backend from one publisher.
+	// Seq grows with every message about this backend from one publisher, over its
+	// restarts too.
 	Seq uint64 `json:"seq"`
 	// Publisher is the instance id of the lagpoller.
 	Publisher string `json:"publisher"`
@@ -60,11 +65,12 @@ type LagSnapshot struct {
 // Topology says which server is what.
 type Topology struct {
 	V int `json:"v"`
-	// Generation grows with every change seen by one publisher.
+	// Generation grows with every change seen by one publisher, over its restarts too.
 	Generation uint64 `json:"generation"`
 	Publisher  string `json:"publisher"`
-	// Primary is the name of the backend that accepts writes, empty when none does
-	// or more than one claims to.
+	// Primary is the name of the backend that accepts writes, empty when none is
+	// known, more than one claims to, or the one that does is on an older timeline than
+	// another member. It keeps its place while it is ill, until another one turns up.
 	Primary string   `json:"primary"`
 	Members []Member `json:"members"`
 	// SwitchPoints lists, for the primary's timeline, where each earlier timeline

@@ -1,0 +1,109 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+func run(t *testing.T) *rundir.Dir {
+	t.Helper()
+	p, err := os.MkdirTemp("", "bus") // short: socket paths are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(p) })
+	d, err := rundir.Open(filepath.Join(p, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestEveryServiceOfADirectoryHasTheSameKey(t *testing.T) {
+	d := run(t)
+	a, err := Credential(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Credential(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Credential(run(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sa, _ := a.Sign([]byte("nonce"))
+	sb, _ := b.Sign([]byte("nonce"))
+	if a.Public != b.Public || !bytes.Equal(sa, sb) {
+		t.Error("two services of one directory have different keys")
+	}
+	if a.Public == other.Public {
+		t.Error("two directories have the same key")
+	}
+	if st, err := os.Stat(d.Join(secretName)); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the secret: %v, %v", st.Mode(), err)
+	}
+}
+
+func TestWithoutABusNothingBlocksAndNothingIsQueued(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	metrics, err := NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := Connect(t.Context(), run(t), Options{Name: "x", Log: slog.New(slog.DiscardHandler), Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := Subscribe(nc, SubjectLag+"*", metrics, func(Lag) {}); err != nil {
+		t.Errorf("subscribing before there is a bus: %v", err)
+	}
+	if err := Publish(nc, SubjectLag+"r1", someLag); !Offline(err) {
+		t.Errorf("publishing without a bus: %v", err)
+	}
+	if err := Publish(nc, SubjectLag+"r1", Lag{}); err == nil || Offline(err) {
+		t.Errorf("publishing nonsense: %v", err)
+	}
+}
+
+func TestTheConnectionEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	nc, err := Connect(ctx, run(t), Options{Name: "x", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := nc.StatusChanged(nats.CLOSED)
+	cancel()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("still open")
+	}
+	if err := nc.Publish("x", nil); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("publishing afterwards: %v", err)
+	}
+}
+
+func TestReconnectDelayStaysWithinItsBounds(t *testing.T) {
+	for attempts := range 100 {
+		if d := reconnectDelay(attempts); d < firstDelay || d >= 2*lastDelay {
+			t.Fatalf("attempt %d waits %v", attempts, d)
+		}
+	}
+	if d := reconnectDelay(1); d >= 2*firstDelay {
+		t.Errorf("the first attempt waits %v", d)
+	}
+}
