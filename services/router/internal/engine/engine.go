@@ -171,8 +171,23 @@ func (e *Engine) Run() error {
 			return err
 		}
 		e.now = time.Now()
+		// Idle connections first: one whose server has closed it must not be lent to a
+		// client whose statement arrived in the same batch.
 		for _, ev := range events {
-			if h := e.slots.get(ev.Token); h != nil {
+			if s, ok := e.slots.get(ev.Token).(*server); ok && s.owner == nil {
+				s.event(ev)
+			}
+		}
+		e.runReady()
+		for _, ev := range events {
+			switch h := e.slots.get(ev.Token).(type) {
+			case nil:
+			case *server:
+				if h.owner != nil {
+					h.event(ev)
+					e.runReady()
+				}
+			default:
 				h.event(ev)
 				e.runReady()
 			}
