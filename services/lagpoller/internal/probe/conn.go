@@ -69,6 +69,7 @@ func (t Target) config() (*pgconn.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the connection: %w", err)
 	}
+	cfg.ValidateConnect = nil // a standby is as welcome as a primary, whatever PGTARGETSESSIONATTRS says
 	cfg.Host, cfg.Port = t.Host, t.Port
 	cfg.User, cfg.Password, cfg.Database = t.User, t.Password, t.Database
 	if cfg.TLSConfig != nil {

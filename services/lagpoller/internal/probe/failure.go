@@ -57,5 +57,11 @@ func cause(err error) error {
 	if errors.As(err, &op) {
 		return op
 	}
+	var attempts interface{ Unwrap() []error }
+	if errors.As(err, &attempts) {
+		if list := attempts.Unwrap(); len(list) > 0 {
+			return list[len(list)-1]
+		}
+	}
 	return err
 }

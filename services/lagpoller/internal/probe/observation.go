@@ -117,18 +117,19 @@ func readStatus(v [][]byte, o *Observation) error {
 		}
 		*to = l
 	}
-	if o.Role == bus.Primary {
-		// A former standby still tells where its replay ended.
-		o.Replay, o.Receive = 0, 0
-		if v[5] == nil {
-			return nil
-		}
-		timeline, err := strconv.ParseUint(string(v[5]), 16, 32)
-		if err != nil {
-			return fmt.Errorf("read the timeline from the WAL file name: %w", err)
-		}
-		o.Incarnation.Timeline = lsn.Timeline(timeline)
+	if o.Role == bus.Replica {
+		o.Insert, o.Flush = 0, 0 // told if it was promoted while it answered
+		return nil
 	}
+	o.Replay, o.Receive = 0, 0 // a former standby still tells where its replay ended
+	if v[5] == nil {
+		return nil
+	}
+	timeline, err := strconv.ParseUint(string(v[5]), 16, 32)
+	if err != nil {
+		return fmt.Errorf("read the timeline from the WAL file name: %w", err)
+	}
+	o.Incarnation.Timeline = lsn.Timeline(timeline)
 	return nil
 }
 
