@@ -148,6 +148,8 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+func newRouter(id string) *routertest.Router { return &routertest.Router{ID: id} }
+
 // router starts a fake router and waits until the listener knows it.
 func (l *listener) router(r *routertest.Router) *routertest.Router {
 	l.t.Helper()
@@ -242,7 +244,7 @@ func refused(t *testing.T, err error, code string) *pgconn.PgError {
 
 func TestLoginReachesARouter(t *testing.T) {
 	l := start(t, nil)
-	r := l.router(&routertest.Router{ID: "1"})
+	r := l.router(newRouter("1"))
 	c := l.connect()
 	if got := l.served(c); got != "1" {
 		t.Fatalf("served by router %q", got)
@@ -259,7 +261,7 @@ func TestLoginReachesARouter(t *testing.T) {
 
 func TestWrongPasswordAndUnknownUserGetOneAnswer(t *testing.T) {
 	l := start(t, nil)
-	r := l.router(&routertest.Router{ID: "1"})
+	r := l.router(newRouter("1"))
 	_, err := l.dial("alice", "wrong")
 	if got := refused(t, err, "28P01").Message; got != `password authentication failed for user "alice"` {
 		t.Errorf("message %q", got)
@@ -276,7 +278,7 @@ func TestWrongPasswordAndUnknownUserGetOneAnswer(t *testing.T) {
 func TestLocalClient(t *testing.T) {
 	folder := t.TempDir()
 	l := start(t, func(c *config.Config) { c.ListenUnix = folder })
-	r := l.router(&routertest.Router{ID: "1"})
+	r := l.router(newRouter("1"))
 	cfg := l.config("alice", "pencil")
 	cfg.Host = folder
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -315,7 +317,7 @@ func TestMaxClientsCountsSessionsWhereverTheyAre(t *testing.T) {
 func TestLeastLoadedRouterGetsTheNextSession(t *testing.T) {
 	l := start(t, nil)
 	l.router(&routertest.Router{ID: "1", Sessions: []string{"x", "y", "z"}})
-	l.router(&routertest.Router{ID: "2"})
+	l.router(newRouter("2"))
 	var conns []*pgconn.PgConn
 	got := ""
 	for range 7 {
@@ -371,7 +373,7 @@ func TestClientWaitsForARouterThatComes(t *testing.T) {
 		got <- err
 	}()
 	l.wait("the client is parked", func() bool { return l.gauge("pgpilot_listener_parked") == 1 })
-	l.router(&routertest.Router{ID: "1"})
+	l.router(newRouter("1"))
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +381,7 @@ func TestClientWaitsForARouterThatComes(t *testing.T) {
 
 func TestCancelGoesToEveryRouter(t *testing.T) {
 	l := start(t, nil)
-	a, b := l.router(&routertest.Router{ID: "1"}), l.router(&routertest.Router{ID: "2"})
+	a, b := l.router(newRouter("1")), l.router(newRouter("2"))
 	c := l.connect()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -400,7 +402,7 @@ func TestCancelGoesToEveryRouter(t *testing.T) {
 
 func TestSessionsOutliveTheListener(t *testing.T) {
 	l := start(t, nil)
-	l.router(&routertest.Router{ID: "1"})
+	l.router(newRouter("1"))
 	c := l.connect()
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
@@ -433,7 +435,7 @@ func TestTakenPortIsOneSentence(t *testing.T) {
 
 func TestReloadChangesUsersAndLimits(t *testing.T) {
 	l := start(t, nil)
-	l.router(&routertest.Router{ID: "1"})
+	l.router(newRouter("1"))
 	cfg := *l.env.Config
 	cfg.Users = []config.User{{Name: "bob", Password: "brush"}}
 	cfg.Limits.MaxClients = 7
@@ -459,7 +461,7 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	if status != 503 || r.Parts["router"] != "none is running" || r.Parts["listener.1"] != "routers: no router is running" {
 		t.Errorf("status %d, %+v", status, r)
 	}
-	l.router(&routertest.Router{ID: "1"})
+	l.router(newRouter("1"))
 	l.wait("the listener is ready", func() bool { _, r = report(); return r.Parts["listener.1"] == "ok" })
 	if status, body := fetch(t, l.metrics, "/metrics"); status != 200 || !strings.Contains(body, `pgpilot_listener_routers{instance="1",service="listener"} 1`) {
 		t.Errorf("status %d, page:\n%s", status, body)

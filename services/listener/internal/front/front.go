@@ -22,8 +22,9 @@ const (
 	maxLogins = 1024
 	// finishTimeout is how long logins in progress may hold up the end.
 	finishTimeout = 5 * time.Second
-	// parkTimeout is how long an authenticated client waits for a router.
-	parkTimeout = 5 * time.Second
+	// parkTimeout is the longest that an authenticated client waits for a router that
+	// is there and busy. Where there is none it waits less (routers.Fleet).
+	parkTimeout = 30 * time.Second
 	// minPause and maxPause bound the wait after a failed accept, most likely for
 	// want of descriptors.
 	minPause = 5 * time.Millisecond

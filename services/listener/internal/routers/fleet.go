@@ -19,9 +19,12 @@ const (
 	// window is how many sessions may be on their way to one router. Descriptors in
 	// flight count against the file limit of the sender's user.
 	window = 64
-	// ackTimeout is how long a router may take to acknowledge a session. Its loop
-	// turns many times a millisecond; one that needs longer is stuck.
-	ackTimeout = 2 * time.Second
+	// silence is how long a router that owes an answer may say nothing at all. On an
+	// overloaded machine answers come late but they come; to give up a router that is
+	// only slow would make it slower.
+	silence = 5 * time.Second
+	// absence is how long a session waits while there is no router to offer it to.
+	absence = 5 * time.Second
 	// helloTimeout bounds the opening of a connection.
 	helloTimeout = 5 * time.Second
 	// minBackoff and maxBackoff bound the wait before a router is dialled again.
@@ -221,6 +224,7 @@ func (f *Fleet) listen(l *link) error {
 			return err
 		}
 		handoff.CloseFDs(m.FDs) // routers send none
+		l.heard.Store(int64(time.Since(l.made)))
 		switch m.Type {
 		case handoff.TypeAck:
 			var ref handoff.SessionRef
@@ -295,82 +299,111 @@ func (f *Fleet) Cancel(key handoff.CancelKey) {
 	wg.Wait()
 }
 
-// ErrNoRouter reports that no router took a session in time.
-var ErrNoRouter = errors.New("no router took the session in time")
+// ErrNoRouter reports that there was no router to take a session, or none did in
+// time.
+var ErrNoRouter = errors.New("no router took the session")
 
 // HandOver gives a session to a router. The descriptor stays the caller's: after
-// success it is to be closed, and the client's socket lives on in the router. When
-// ctx ends first the error is ErrNoRouter, and the caller must shut the socket
-// down: a router may still find the session in its queue.
+// success it is to be closed, and the client's socket lives on in the router. The
+// error is ErrNoRouter, when there is no router for some seconds or ctx ends; then
+// the caller must shut the socket down: a router may still find the session in its
+// queue.
 func (f *Fleet) HandOver(ctx context.Context, r *handoff.Record, fd int) error {
 	began := time.Now()
 	f.metrics.parked.Inc()
 	defer f.metrics.parked.Dec()
-	passed := map[*link]bool{} // routers that refused
+	passed := map[*link]bool{} // routers that did not take it
 	for {
-		l, answers, changed := f.choose(r.Session, passed)
-		if l == nil {
-			select {
-			case <-changed:
-				continue
-			case <-ctx.Done():
-				return ErrNoRouter
-			}
+		l, answers, err := f.await(ctx, r.Session, passed)
+		if err != nil {
+			return err
 		}
 		a := f.offer(ctx, l, r, fd, answers)
 		f.metrics.handovers.WithLabelValues(string(a)).Inc()
-		switch {
-		case a == acknowledged:
+		if a == acknowledged {
 			f.metrics.duration.Observe(time.Since(began).Seconds())
 			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("%w (the last one: %s)", ErrNoRouter, a)
 		}
 		passed[l] = true
 	}
 }
 
-// choose reserves a place on the way to the router with the fewest sessions.
-func (f *Fleet) choose(session string, passed map[*link]bool) (*link, chan answer, <-chan struct{}) {
+// await reserves a place on the way to a router. It waits for routers that are
+// there and busy, and for a short while for one to come.
+func (f *Fleet) await(ctx context.Context, session string, passed map[*link]bool) (*link, <-chan answer, error) {
+	var absent <-chan time.Time // nil, which never fires, while there is a router
+	for {
+		l, answers, busy, changed := f.choose(session, passed)
+		switch {
+		case l != nil:
+			return l, answers, nil
+		case busy:
+			absent = nil
+		case absent == nil:
+			timer := time.NewTimer(absence)
+			defer timer.Stop()
+			absent = timer.C
+		}
+		select {
+		case <-changed:
+		case <-absent:
+			return nil, nil, ErrNoRouter
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("%w: %w", ErrNoRouter, context.Cause(ctx))
+		}
+	}
+}
+
+// choose reserves a place on the way to the router with the fewest sessions. Busy
+// says that there is none now, but routers that will have places.
+func (f *Fleet) choose(session string, passed map[*link]bool) (_ *link, _ <-chan answer, busy bool, changed <-chan struct{}) {
 	f.state.Lock()
 	defer f.state.Unlock()
 	var best *link
 	for l := range f.state.links {
-		if passed[l] || len(l.pending) >= window {
-			continue
-		}
-		if best == nil || l.load() < best.load() || l.load() == best.load() && l.id < best.id {
+		switch {
+		case passed[l]:
+		case len(l.pending) >= window:
+			busy = true
+		case best == nil, l.load() < best.load(), l.load() == best.load() && l.id < best.id:
 			best = l
 		}
 	}
 	if best == nil {
-		return nil, nil, f.state.changed
+		return nil, nil, busy, f.state.changed
 	}
 	ch := make(chan answer, 1)
 	best.pending[session] = ch
-	return best, ch, nil
+	return best, ch, false, nil
 }
 
-// offer sends a session to a router and waits for its answer. A router that does
-// not answer is given up: whatever it acknowledged until then still counts.
+// offer sends a session to a router and waits for its answer. A router that falls
+// silent is given up: whatever it acknowledged until then still counts.
 func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fd int, answers <-chan answer) answer {
 	if err := l.conn.SendSession(r, fd); err != nil {
 		f.log.Warn("session was not handed over", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
 		l.abandon()
 		return <-answers // leave settles it
 	}
-	timer := time.NewTimer(ackTimeout)
+	sent := time.Now()
+	timer := time.NewTimer(silence)
 	defer timer.Stop()
-	select {
-	case a := <-answers:
-		return a
-	case <-timer.C:
-	case <-ctx.Done():
+	for {
+		select {
+		case a := <-answers:
+			return a
+		case <-timer.C:
+			if rest := silence - time.Since(l.lastHeard(sent)); rest > 0 {
+				timer.Reset(rest)
+				continue
+			}
+		case <-ctx.Done():
+		}
+		f.log.Warn("router does not answer", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id)
+		l.abandon()
+		if a := <-answers; a != lost {
+			return a
+		}
+		return unanswered
 	}
-	f.log.Warn("router does not answer", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id)
-	l.abandon()
-	if a := <-answers; a != lost {
-		return a
-	}
-	return unanswered
 }

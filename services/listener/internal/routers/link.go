@@ -3,6 +3,7 @@ package routers
 import (
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -25,6 +26,9 @@ type link struct {
 	conn *handoff.Conn
 	// sock is conn's socket, for abandon and the deadline of the greeting only.
 	sock *net.UnixConn
+	// heard is when the last message came, in nanoseconds since made.
+	heard atomic.Int64
+	made  time.Time
 	// sessions are those the router has acknowledged or reported.
 	sessions map[string]struct{}
 	// pending are those on their way. Each channel has room for its one answer.
@@ -36,6 +40,7 @@ func newLink(id string, u *net.UnixConn) *link {
 		id:       id,
 		conn:     handoff.NewConn(u),
 		sock:     u,
+		made:     time.Now(),
 		sessions: map[string]struct{}{},
 		pending:  map[string]chan answer{},
 	}
@@ -43,6 +48,14 @@ func newLink(id string, u *net.UnixConn) *link {
 
 // load is what routers are compared by.
 func (l *link) load() int { return len(l.sessions) + len(l.pending) }
+
+// lastHeard is when the router last said something, or since when it owes an answer.
+func (l *link) lastHeard(since time.Time) time.Time {
+	if heard := l.made.Add(time.Duration(l.heard.Load())); heard.After(since) {
+		return heard
+	}
+	return since
+}
 
 // greet exchanges Hello messages.
 func (l *link) greet(id string) (*handoff.Hello, error) {
