@@ -21,13 +21,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/classifier/internal/server"
 )
 
-func main() {
-	if err := keepStderr(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(service.Main(rundir.Classifier, serve))
-}
+func main() { os.Exit(service.Main(rundir.Classifier, serve)) }
 
 // serve starts the parts from the inside out and ends them in reverse: first no
 // more questions, then no more news.

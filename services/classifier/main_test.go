@@ -1,0 +1,378 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 60 * time.Second
+
+// asService makes the test binary be the classifier, so that there is a process
+// to kill.
+const asService = "PGPILOT_TEST_AS_CLASSIFIER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asService) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// stand is a run directory with a configuration.
+type stand struct {
+	t      *testing.T
+	dir    *rundir.Dir
+	config string
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	p, err := os.MkdirTemp("", "cl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(p) })
+	dir, err := rundir.Open(filepath.Join(p, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stand{t: t, dir: dir, config: filepath.Join(p, "pgpilot.json")}
+	b, err := json.Marshal(map[string]any{
+		"run_dir":  dir.Path(),
+		"primary":  "127.0.0.1:5432",
+		"users":    []map[string]string{{"name": "u", "password": "p"}},
+		"classify": map[string]any{"max_text": 10_000},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.config, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// process is a running classifier.
+type process struct {
+	t    *testing.T
+	id   string
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	once sync.Once
+}
+
+func (s *stand) start(id string, flags ...string) *process {
+	s.t.Helper()
+	p := &process{t: s.t, id: id}
+	p.cmd = exec.Command(os.Args[0], append([]string{"-config", s.config, "-id", id}, flags...)...)
+	p.cmd.Env = append(os.Environ(), asService+"=1")
+	p.cmd.Stderr = &p.log
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		p.stop(syscall.SIGKILL)
+		if s.t.Failed() {
+			s.t.Logf("classifier %s wrote:\n%.20000s", id, p.log.String())
+		}
+	})
+	return p
+}
+
+// stop ends the process, waits for it, and gives its exit code.
+func (p *process) stop(sig syscall.Signal) int {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Signal(sig)
+		_ = p.cmd.Wait()
+	})
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (s *stand) client() *verdict.Client {
+	c := verdict.NewClient(verdict.Options{Dir: s.dir, Timeout: patience, MaxText: 1 << 20,
+		Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))})
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func connected(t *testing.T, c *verdict.Client, n int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d classifiers are connected", n), func() bool { return c.Connected() == n })
+}
+
+// keyOf stands for the router's template key.
+func keyOf(t *testing.T, text string) sqltoken.Key {
+	t.Helper()
+	r, err := sqltoken.NewScanner(sqltoken.Secret{1}).Scan([]byte(text), &sqltoken.Options{ServerMajor: 17})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Key
+}
+
+func ask(t *testing.T, c *verdict.Client, text string) (verdict.Verdict, error) {
+	t.Helper()
+	type answer struct {
+		v   verdict.Verdict
+		err error
+	}
+	got := make(chan answer, 1)
+	c.Ask(verdict.Request{Key: keyOf(t, text), Database: "app", Text: text}, func(v verdict.Verdict, err error) { got <- answer{v, err} })
+	a := <-got
+	return a.v, a.err
+}
+
+func wantKind(t *testing.T, c *verdict.Client, text string, want verdict.Kind) {
+	t.Helper()
+	if v, err := ask(t, c, text); err != nil || v.Kind != want {
+		t.Fatalf("%.60s: got %v, %v; want %v", text, v.Kind, err, want)
+	}
+}
+
+// metric reads one sample of a classifier's /metrics.
+func (s *stand) metric(id, name string) float64 {
+	s.t.Helper()
+	h := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return rundir.Dial(ctx, s.dir.HTTPSocket(rundir.Classifier, id))
+		}}}
+	r, err := h.Get("http://classifier/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			var v float64
+			if _, err := fmt.Sscan(value, &v); err != nil {
+				s.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	s.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func TestVerdictsOverTheSocket(t *testing.T) {
+	s := newStand(t)
+	p := s.start("1")
+	c := s.client()
+	connected(t, c, 1)
+	wantKind(t, c, "SELECT 1", verdict.Read)
+	wantKind(t, c, "SELECT 2", verdict.Read) // the same template
+	wantKind(t, c, "DELETE FROM t", verdict.Write)
+	if v, err := ask(t, c, "CREATE TEMP TABLE x (a int)"); err != nil || v.Effects != verdict.Session {
+		t.Fatalf("got %+v, %v", v, err)
+	}
+	long := "SELECT '" + strings.Repeat("x", 20_000) + "'"
+	wantKind(t, c, long, verdict.Write)
+	wantKind(t, c, "SELECT 'x'", verdict.Read) // what was not looked at is not remembered
+	for name, want := range map[string]float64{"requests_total": 6, "cache_hits_total": 1, "cache_misses_total": 4,
+		"too_long_total": 1, "cache_entries": 4, "judge_seconds_count": 4} {
+		if got := s.metric("1", "pgpilot_classifier_"+name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if code := p.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	connected(t, c, 0)
+	if left, err := os.ReadDir(s.dir.Path()); err != nil {
+		t.Error(err)
+	} else {
+		for _, f := range left {
+			if strings.HasPrefix(f.Name(), "classifier") {
+				t.Errorf("%s is left behind", f.Name())
+			}
+		}
+	}
+}
+
+// A router goes on without a hitch while classifiers are killed and come back.
+func TestClassifiersAreKilledAndComeBack(t *testing.T) {
+	s := newStand(t)
+	one, two := s.start("1"), s.start("2")
+	c := s.client()
+	connected(t, c, 2)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var asking sync.WaitGroup
+	var asked atomic.Int64
+	for g := range 4 {
+		asking.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				// Names, since constants would make one template of them all.
+				text := fmt.Sprintf("SELECT c%d_%d FROM t", g, i)
+				done := make(chan struct{})
+				c.Ask(verdict.Request{Key: keyOf(t, text), Database: "app", Text: text}, func(v verdict.Verdict, err error) {
+					if err != nil || v.Kind != verdict.Read {
+						t.Errorf("%s: %v, %v", text, v.Kind, err)
+					}
+					asked.Add(1)
+					close(done)
+				})
+				<-done
+			}
+		})
+	}
+	flow := func() {
+		before := asked.Load()
+		until(t, "questions are answered", func() bool { return asked.Load() > before+200 })
+	}
+	flow()
+	for range 3 {
+		one.stop(syscall.SIGKILL)
+		flow()
+		one = s.start("1")
+		connected(t, c, 2)
+		flow()
+	}
+	two.stop(syscall.SIGTERM)
+	flow()
+	if got := s.metric("1", "pgpilot_classifier_requests_total"); got == 0 {
+		t.Error("the restarted classifier was not asked")
+	}
+	stop()
+	asking.Wait()
+}
+
+// Builds of the parser without DEBUG point descriptor 2 at a pipe while they work.
+// With several threads at that, log lines are lost or the process ends by SIGPIPE.
+func TestLogSurvivesParallelParsing(t *testing.T) {
+	s := newStand(t)
+	p := s.start("1", "-log-level", "debug")
+	c := s.client()
+	connected(t, c, 1)
+	const n = 2000
+	var answered sync.WaitGroup
+	for i := range n {
+		answered.Add(1)
+		text := fmt.Sprintf("SELECT c%d FROM t", i)
+		c.Ask(verdict.Request{Key: keyOf(t, text), Database: "app", Text: text}, func(v verdict.Verdict, err error) {
+			if err != nil || v.Kind != verdict.Read {
+				t.Errorf("%s: %v, %v", text, v, err)
+			}
+			answered.Done()
+		})
+	}
+	answered.Wait()
+	if code := p.stop(syscall.SIGTERM); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	if lines := strings.Count(p.log.String(), "msg=judged"); lines != n {
+		t.Fatalf("%d lines of %d are in the log", lines, n)
+	}
+}
+
+// startBus is a NATS server behind bus.sock.
+func (s *stand) startBus() {
+	key, err := bus.Credential(s.dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+		Nkeys: []*server.NkeyUser{{Nkey: key.Public}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	go n.Start()
+	s.t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+	if !n.ReadyForConnections(patience) {
+		s.t.Fatal("the bus does not start")
+	}
+	l, err := net.Listen("unix", s.dir.Join(bus.SocketName))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp", n.Addr().String())
+			if err != nil {
+				c.Close()
+				return
+			}
+			conns.Go(func() { _, _ = io.Copy(up, c); up.Close() })
+			conns.Go(func() { _, _ = io.Copy(c, up); c.Close() })
+		}
+	})
+	s.t.Cleanup(func() { l.Close(); n.Shutdown(); conns.Wait() })
+}
+
+func TestFreshVerdictsAreSeenOnTheBus(t *testing.T) {
+	s := newStand(t)
+	s.start("1") // before there is a bus
+	c := s.client()
+	connected(t, c, 1)
+	wantKind(t, c, "SELECT 1", verdict.Read)
+	s.startBus()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	nc, err := bus.Connect(ctx, s.dir, bus.Options{Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan bus.Verdict, 100)
+	if _, err := bus.Subscribe(nc, bus.SubjectVerdict+"*", nil, func(m bus.Verdict) { seen <- m }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the classifier finds the bus", func() bool { return nc.IsConnected() && s.metric("1", "pgpilot_bus_connected") == 1 })
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, c, "SELECT 1", verdict.Read) // known, so no news
+	wantKind(t, c, "LISTEN x", verdict.Write)
+	select {
+	case m := <-seen:
+		key, v, err := verdict.FromMessage(m)
+		if err != nil || key != keyOf(t, "LISTEN x") || v.Effects != verdict.Session || m.Database != "app" {
+			t.Fatalf("seen %+v, %v", m, err)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing was published")
+	}
+}
