@@ -81,7 +81,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			}
 			if typ == wire.ErrorResponse {
 				s.copyIn = false
-				s.fatal = n == total && severity(msg) == "FATAL"
+				s.fatal = n == total && field(msg, 'V') == "FATAL"
 			}
 		}
 		used += n
@@ -95,7 +95,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 // at only when all of it is there.
 func held1(typ byte) bool {
 	switch typ {
-	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse:
+	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse, wire.NoticeResponse:
 		return true
 	}
 	return false
@@ -109,7 +109,14 @@ func (s *Session) runAgain(typ byte, msg []byte, whole bool) bool {
 	case wire.ParameterStatus, wire.NotificationResponse: // answer nothing
 		return false
 	case wire.ErrorResponse:
-		if whole && severity(msg) == "FATAL" {
+		if whole && field(msg, 'V') == "FATAL" {
+			s.ServerLost(s.at)
+			return true
+		}
+	case wire.NoticeResponse:
+		// The last word of a server that stops in immediate mode (57P01), or that ends
+		// every connection because one of its processes crashed (57P02), is a WARNING.
+		if code := field(msg, 'C'); whole && (code == "57P01" || code == "57P02") {
 			s.ServerLost(s.at)
 			return true
 		}
@@ -119,14 +126,16 @@ func (s *Session) runAgain(typ byte, msg []byte, whole bool) bool {
 	return false
 }
 
-// severity gives the non-localized severity of an ErrorResponse.
-func severity(msg []byte) string {
+// field gives a field of an ErrorResponse or NoticeResponse (PostgreSQL
+// documentation, "Error and Notice Message Fields"): 'V' is the severity, never
+// translated, 'C' the SQLSTATE.
+func field(msg []byte, code byte) string {
 	for b := msg[wire.HeaderSize:]; len(b) > 1; {
 		end := bytes.IndexByte(b, 0)
 		if end < 0 {
 			return ""
 		}
-		if b[0] == 'V' {
+		if b[0] == code {
 			return string(b[1:end])
 		}
 		b = b[end+1:]
