@@ -14,6 +14,7 @@ import (
 type finder struct {
 	reason  string
 	effects verdict.Effect
+	attributes
 }
 
 // plain are the nodes that do nothing by themselves. Those with names in them
@@ -24,12 +25,12 @@ type finder struct {
 // the same text for a call of a user's function.
 var plain = words(`
 	SelectStmt ExplainStmt DefElem WithClause CommonTableExpr CTESearchClause CTECycleClause
-	ResTarget ColumnRef A_Star A_Const ParamRef A_Indices A_Indirection A_ArrayExpr RowExpr List
+	ResTarget A_Star ParamRef A_Indices A_ArrayExpr RowExpr List
 	BoolExpr NullTest BooleanTest CaseExpr CaseWhen CoalesceExpr MinMaxExpr NamedArgExpr
 	CollateClause SQLValueFunction GroupingSet GroupingFunc WindowDef Alias JoinExpr
-	RangeSubselect RangeFunction RangeTableFunc RangeTableFuncCol ColumnDef
+	RangeSubselect RangeTableFunc RangeTableFuncCol ColumnDef
 	TypeCast XmlExpr XmlSerialize JsonIsPredicate JsonFormat
-	Integer Float Boolean String BitString`)
+	Integer Float Boolean BitString`)
 
 func (f *finder) fail(reason string) {
 	if f.reason == "" {
@@ -39,14 +40,14 @@ func (f *finder) fail(reason string) {
 
 func (f *finder) visit(m protoreflect.Message) {
 	if n, ok := m.Interface().(*pgquery.Node); ok {
+		if n.GetAConst() != nil {
+			return // what a constant is must not matter
+		}
 		if m = inner(n); m == nil {
 			return // a gap in a list, as in a[:2]
 		}
 	}
 	f.look(m)
-	if m.Descriptor().Name() == "A_Const" {
-		return // what a constant is must not matter
-	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case fd.Message() == nil:
@@ -65,7 +66,19 @@ func (f *finder) visit(m protoreflect.Message) {
 func (f *finder) look(m protoreflect.Message) {
 	switch n := m.Interface().(type) {
 	case *pgquery.FuncCall:
-		f.call(n)
+		f.call(dotted(n.GetFuncname()), n)
+	case *pgquery.A_Indirection:
+		for _, step := range n.GetIndirection() {
+			if name := step.GetString_(); name != nil {
+				f.attribute(name.GetSval())
+			}
+		}
+	case *pgquery.ColumnRef:
+		f.column(n)
+	case *pgquery.RangeFunction:
+		if !f.from(n) {
+			f.fail("a function in FROM without a name")
+		}
 	case *pgquery.RangeVar:
 		f.relation(n)
 	case *pgquery.TypeName:
@@ -96,12 +109,26 @@ func (f *finder) look(m protoreflect.Message) {
 	}
 }
 
-func (f *finder) call(n *pgquery.FuncCall) {
-	name := dotted(n.GetFuncname())
+func (f *finder) call(name string, n *pgquery.FuncCall) {
 	effects, reads := function(name, n)
 	f.effects |= effects
 	if !reads {
 		f.fail("function " + name)
+	}
+}
+
+// attribute judges a name that may be a column or a function. Even one of a
+// listed function may be a user's with other arguments.
+func (f *finder) attribute(name string) {
+	effects, _ := function(name, nil)
+	f.effects |= effects | verdict.Unproven
+	f.fail("attribute " + name + ", which may be a function")
+}
+
+// finish judges what could not be judged before the whole tree was seen.
+func (f *finder) finish() {
+	for _, name := range f.calls() {
+		f.attribute(name)
 	}
 }
 

@@ -15,6 +15,7 @@ func statement(n *pgquery.Node) (reason string, effects verdict.Effect) {
 	reason, effects = command(n, string(m.Descriptor().Name()))
 	f := finder{effects: effects}
 	f.visit(m)
+	f.finish()
 	if reason == "" {
 		reason = f.reason
 	}

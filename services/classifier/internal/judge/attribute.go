@@ -1,0 +1,101 @@
+package judge
+
+import (
+	pgquery "github.com/pganalyze/pg_query_go/v6"
+)
+
+// PostgreSQL calls a function for what looks like a column: (1::bigint).pg_notify
+// is pg_notify(1), and with generate_series(1, 2) AS k, so is k.pg_notify, since
+// the row of a function that returns a number is that number. ("Using Functions
+// Named as Columns" in the chapter on composite types tells half of it.)
+//
+// So a name after an expression counts as a call. A name after an alias counts as
+// one if the alias is that of a function in FROM and the name is not known for
+// one of its columns. Rows of tables remain: only a user's function takes them.
+
+// attributes notes what looks like columns until all aliases are known.
+type attributes struct {
+	// columns has the known columns of the functions in FROM by their alias.
+	columns map[string]map[string]bool
+	used    []attribute
+}
+
+type attribute struct{ alias, name string }
+
+// outColumns are the columns of those functions in FROM that name them.
+var outColumns = map[string]map[string]bool{
+	"json_each":                 words("key value"),
+	"json_each_text":            words("key value"),
+	"jsonb_each":                words("key value"),
+	"jsonb_each_text":           words("key value"),
+	"json_array_elements":       words("value"),
+	"json_array_elements_text":  words("value"),
+	"jsonb_array_elements":      words("value"),
+	"jsonb_array_elements_text": words("value"),
+	"pg_partition_tree":         words("relid parentrelid isleaf level"),
+}
+
+// from notes a function in FROM and reports whether its alias is known.
+func (a *attributes) from(n *pgquery.RangeFunction) bool {
+	name := ""
+	for _, item := range n.GetFunctions() {
+		parts := item.GetList().GetItems()
+		if len(parts) == 0 || parts[0].GetFuncCall() == nil {
+			continue
+		}
+		if path := parts[0].GetFuncCall().GetFuncname(); len(path) > 0 {
+			name = path[len(path)-1].GetString_().GetSval()
+		}
+	}
+	alias := n.GetAlias().GetAliasname()
+	if alias == "" {
+		alias = name
+	}
+	if alias == "" {
+		return false
+	}
+	if a.columns == nil {
+		a.columns = make(map[string]map[string]bool)
+	}
+	known := a.columns[alias]
+	if known == nil {
+		known = make(map[string]bool)
+		a.columns[alias] = known
+	}
+	for c := range outColumns[name] {
+		known[c] = true
+	}
+	for _, c := range n.GetAlias().GetColnames() {
+		known[c.GetString_().GetSval()] = true
+	}
+	for _, c := range n.GetColdeflist() {
+		known[c.GetColumnDef().GetColname()] = true
+	}
+	if n.GetOrdinality() {
+		known["ordinality"] = true
+	}
+	if len(n.GetAlias().GetColnames()) == 0 && outColumns[name] == nil {
+		known[alias] = true
+	}
+	return true
+}
+
+// column notes a reference such as x.y.
+func (a *attributes) column(n *pgquery.ColumnRef) {
+	f := n.GetFields()
+	if len(f) < 2 || f[len(f)-1].GetString_() == nil {
+		return // a column's own name, or x.*
+	}
+	a.used = append(a.used, attribute{f[len(f)-2].GetString_().GetSval(), f[len(f)-1].GetString_().GetSval()})
+}
+
+// calls lists the names that may be calls.
+func (a *attributes) calls() []string {
+	var out []string
+	for _, u := range a.used {
+		if known, ok := a.columns[u.alias]; ok && !known[u.name] {
+			out = append(out, u.name)
+		}
+	}
+	return out
+}
