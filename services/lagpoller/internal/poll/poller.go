@@ -94,18 +94,11 @@ func (p *poller) ask(ctx context.Context, s Settings) (probe.Observation, error)
 	return o, err
 }
 
-// turns is how often a server that changes its timeline or role is asked again at
-// once.
-const turns = 3
-
 func (p *poller) askOnce(ctx context.Context, s Settings) (probe.Observation, error) {
 	if err := p.dial(ctx, s); err != nil {
 		return probe.Observation{}, err
 	}
 	o, err := p.conn.Observe(s.Timeout)
-	for n := 0; n < turns && errors.Is(err, probe.ErrTurning); n++ {
-		o, err = p.conn.Observe(s.Timeout)
-	}
 	if err == nil && o.Role == bus.Primary && o.Incarnation.Timeline != p.pointsOf {
 		err = p.history(o.Incarnation.Timeline, s)
 	}

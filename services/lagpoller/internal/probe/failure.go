@@ -22,7 +22,7 @@ func Full(err error) bool { return code(err) == tooManyConnections }
 // Refused reports whether the server answered, with an error, and stays connected.
 func Refused(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Severity == "ERROR"
+	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR"
 }
 
 func code(err error) string {

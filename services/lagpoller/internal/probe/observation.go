@@ -38,15 +38,29 @@ const statusQuery = `SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn(), pg_la
 const replayQuery = "SELECT pg_last_wal_replay_lsn()"
 
 // ErrTurning reports that the server changed its timeline or its role while it
-// was asked. Asking again gives an answer.
+// was asked.
 var ErrTurning = errors.New("the server changes its timeline or role at this moment")
 
-// Observe asks for everything. After an error other than ErrTurning the Conn is
-// of no more use.
-func (c *Conn) Observe(timeout time.Duration) (Observation, error) {
+// tries is how often a server that changes its timeline or role is asked in a row:
+// it changes once, so the second answer should hold.
+const tries = 3
+
+// Observe asks for everything; timeout is for all of it. After an error other than
+// ErrTurning the Conn is of no more use.
+func (c *Conn) Observe(timeout time.Duration) (o Observation, err error) {
+	deadline := time.Now().Add(timeout)
+	for range tries {
+		if o, err = c.observe(deadline); !errors.Is(err, ErrTurning) {
+			break
+		}
+	}
+	return o, err
+}
+
+func (c *Conn) observe(deadline time.Time) (Observation, error) {
 	o := c.observation()
 	var timelines [3]lsn.Timeline
-	err := c.exchange(o.Asked.Add(timeout), func(query int, v [][]byte) error {
+	err := c.exchange(deadline, func(query int, v [][]byte) error {
 		if query == 1 {
 			return readStatus(v, &o)
 		}
