@@ -69,6 +69,7 @@ type Client struct {
 type clientState struct {
 	closed  bool
 	timeout time.Duration
+	maxText int
 	lastID  uint64
 	// links has the listed classifiers by instance id.
 	links map[string]*link
@@ -98,7 +99,7 @@ func NewClient(opts Options) *Client {
 	}
 	c := &Client{opts: opts, wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.state.timeout = opts.Timeout
+	c.state.timeout, c.state.maxText = opts.Timeout, opts.MaxText
 	c.state.links = make(map[string]*link)
 	c.keeper.Go(c.keep)
 	c.links.Go(c.watch)
@@ -119,7 +120,7 @@ func (c *Client) Ask(req Request, deliver func(Verdict, error)) {
 	defer c.mu.Unlock()
 	a := &ask{req: req, deliver: deliver, deadline: time.Now().Add(c.state.timeout)}
 	c.waitLocked(a)
-	if len(req.Text) > c.opts.MaxText {
+	if len(req.Text) > c.state.maxText {
 		c.failLocked(a, ErrTooLong)
 		return
 	}
@@ -154,11 +155,11 @@ func (c *Client) Connected() int {
 	return n
 }
 
-// SetTimeout changes the timeout of questions to come.
-func (c *Client) SetTimeout(d time.Duration) {
+// SetLimits changes Timeout and MaxText for questions to come.
+func (c *Client) SetLimits(timeout time.Duration, maxText int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.state.timeout = d
+	c.state.timeout, c.state.maxText = timeout, maxText
 }
 
 // Close answers what is waiting with ErrClosed, ends the client's goroutines and
