@@ -155,11 +155,18 @@ func (c *Client) Connected() int {
 	return n
 }
 
-// SetLimits changes Timeout and MaxText for questions to come.
-func (c *Client) SetLimits(timeout time.Duration, maxText int) {
+// SetTimeout changes Options.Timeout for questions to come.
+func (c *Client) SetTimeout(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.state.timeout, c.state.maxText = timeout, maxText
+	c.state.timeout = d
+}
+
+// SetMaxText changes Options.MaxText for questions to come.
+func (c *Client) SetMaxText(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.maxText = n
 }
 
 // Close answers what is waiting with ErrClosed, ends the client's goroutines and

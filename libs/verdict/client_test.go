@@ -218,8 +218,12 @@ func TestTooLongTextIsNotSent(t *testing.T) {
 	connected(t, c, 1)
 	wantError(t, put(c, "SELECT 10"), ErrTooLong)
 	put(c, "SELECT 1")
-	if q := s.next(); q.Text != "SELECT 1" {
-		t.Fatalf("asked %q", q.Text)
+	c.SetMaxText(9)
+	put(c, "SELECT 10")
+	for _, want := range []string{"SELECT 1", "SELECT 10"} {
+		if q := s.next(); q.Text != want {
+			t.Fatalf("asked %q, want %q", q.Text, want)
+		}
 	}
 }
 
@@ -236,7 +240,7 @@ func TestTimeoutAndLateAnswer(t *testing.T) {
 		o.Late = func(database string, key sqltoken.Key, v Verdict) { lates <- late{database, key, v} }
 	})
 	connected(t, c, 1)
-	c.SetLimits(10*time.Millisecond, 1<<20)
+	c.SetTimeout(10 * time.Millisecond)
 	got := put(c, "SELECT 1")
 	wantError(t, got, ErrTimeout)
 	s.next().answer(t, Verdict{Kind: Read})
@@ -260,7 +264,7 @@ func TestShorterTimeoutIsNotHeldUp(t *testing.T) {
 	c := newClient(t, d, nil)
 	connected(t, c, 1)
 	slow := put(c, "SELECT 1")
-	c.SetLimits(10*time.Millisecond, 1<<20)
+	c.SetTimeout(10 * time.Millisecond)
 	wantError(t, put(c, "SELECT 22"), ErrTimeout)
 	s.next().answer(t, Verdict{Kind: Read})
 	if d := wait(t, slow); d.err != nil {
@@ -385,13 +389,13 @@ func TestOutstandingQuestionsAreBounded(t *testing.T) {
 	s := startClassifier(t, d, "1")
 	c := newClient(t, d, func(o *Options) { o.MaxOutstanding = 3 })
 	connected(t, c, 1)
-	c.SetLimits(10*time.Millisecond, 1<<20)
+	c.SetTimeout(10 * time.Millisecond)
 	for range 3 {
 		wantError(t, put(c, "SELECT 1"), ErrTimeout)
 	}
 	// Timed out, but the classifier still has them all.
 	wantError(t, put(c, "SELECT 1"), ErrBusy)
-	c.SetLimits(long, 1<<20)
+	c.SetTimeout(long)
 	for range 3 {
 		s.next().answer(t, Verdict{})
 	}
