@@ -87,6 +87,7 @@ func serve(ctx context.Context, env *service.Env) error {
 			case c := <-env.Reloads:
 				loop.Reload(c)
 				judge.SetTimeout(c.Classify.Timeout.D())
+				judge.SetMaxText(c.Classify.MaxText)
 			}
 		}
 	})

@@ -22,6 +22,10 @@ func New(size int) *Cache {
 	return c
 }
 
+// Resize changes how many verdicts are kept at most. What is too much goes with
+// the next turn of the generations.
+func (c *Cache) Resize(size int) { c.half = max(1, size/2) }
+
 // Get looks a verdict up.
 func (c *Cache) Get(k sqltoken.Key) (verdict.Verdict, bool) {
 	v, ok := c.young[k]

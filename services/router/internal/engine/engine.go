@@ -272,6 +272,7 @@ func (e *Engine) apply(c *config.Config) error {
 		e.policy = route.RoundRobin
 	}
 	e.tracker.SetStaleAfter(c.Health.StaleAfter.D())
+	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil
 }
