@@ -11,30 +11,41 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
 // checkPorts makes sure that the addresses of services to be started are free, so
 // that a taken one is a sentence at once and not a line in a log.
 func (s *Stack) checkPorts(ctx context.Context) error {
-	wanted := map[string]bool{} // services of which no instance is running
+	running := map[string]bool{} // services of the stack, by whether an instance runs
 	for _, p := range s.Processes() {
-		if _, seen := wanted[p.service]; !seen {
-			wanted[p.service] = true
-		}
-		wanted[p.service] = wanted[p.service] && !p.Running()
+		running[p.service] = running[p.service] || p.Running()
 	}
+	return checkAddresses(ctx, s.config, s.st.Config, func(service string) bool {
+		up, wanted := running[service]
+		return wanted && !up
+	})
+}
+
+// CheckAddresses makes sure that every address the services would listen on is free.
+// path is the file of the configuration, for the error.
+func CheckAddresses(ctx context.Context, cfg *config.Config, path string) error {
+	return checkAddresses(ctx, cfg, path, func(string) bool { return true })
+}
+
+func checkAddresses(ctx context.Context, cfg *config.Config, path string, of func(service string) bool) error {
 	var failed []error
 	for _, a := range []struct{ service, key, address string }{
-		{rundir.Listener, "listen", s.config.Listen},
-		{rundir.Listener, "observability.metrics_addr", s.config.Observability.MetricsAddr},
-		{rundir.Lagpoller, "bus.listen", s.config.Bus.Listen},
+		{rundir.Listener, "listen", cfg.Listen},
+		{rundir.Listener, "observability.metrics_addr", cfg.Observability.MetricsAddr},
+		{rundir.Lagpoller, "bus.listen", cfg.Bus.Listen},
 	} {
-		if !wanted[a.service] || a.address == "" {
+		if a.address == "" || !of(a.service) {
 			continue
 		}
 		if err := CheckAddress(ctx, a.address); err != nil {
-			failed = append(failed, fmt.Errorf("%w, or change %s in %s", err, a.key, s.st.Config))
+			failed = append(failed, fmt.Errorf("%w, or change %s in %s", err, a.key, path))
 		}
 	}
 	return errors.Join(failed...)

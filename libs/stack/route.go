@@ -47,6 +47,9 @@ func LastRoute(ctx context.Context, conn *pgx.Conn) (Route, error) {
 
 // DSN is the URL of a database through the stack, over TCP without TLS.
 func (s *Stack) DSN(user, password, database string) (string, error) {
+	if s.config == nil {
+		return "", fmt.Errorf("the configuration %s can not be read: repair it", s.st.Config)
+	}
 	host, port, err := net.SplitHostPort(s.config.Listen)
 	if err != nil {
 		return "", fmt.Errorf("find the address of the listener: %w", err)

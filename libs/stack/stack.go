@@ -39,8 +39,8 @@ type Stack struct {
 // Dir is the folder that names the stack.
 func (s *Stack) Dir() string { return s.dir }
 
-// Config is the configuration as read when the stack was started or opened. It is
-// not to be changed.
+// Config is the configuration as read when the stack was started or opened, nil if
+// the file of an opened stack can not be read any more. It is not to be changed.
 func (s *Stack) Config() *config.Config { return s.config }
 
 // ConfigPath is the file that the services read, and read again at SIGHUP.

@@ -1,0 +1,84 @@
+# make up: from nothing to a running pgpilot. make help lists the rest.
+
+# Debian's Go does not fetch the release that go.work asks for unless told to.
+export GOTOOLCHAIN ?= auto
+
+MODULES  := libs services/listener services/router services/classifier services/lagpoller bench e2e
+PACKAGES := $(MODULES:%=./%/...)
+
+BIN     := $(CURDIR)/bin
+RUN     := .run
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+# The version is stamped here, so git need not work where sources are copied without it.
+BUILD   := -buildvcs=false -ldflags '-X github.com/pgpilot/pgpilot/libs/service.version=$(VERSION)'
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+.PHONY: deps
+deps: ## install what is missing (PostgreSQL, a C compiler, git, Go)
+	@deploy/local/install-deps.sh
+
+.PHONY: build
+build: ## build every program into bin/
+	@test -e $(BIN)/classifier || echo 'building; the first time takes a few minutes, since it compiles the parser of PostgreSQL'
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 go build $(BUILD) -o $(BIN)/ ./services/listener ./services/router ./services/lagpoller \
+		./libs/lab/cmd/lab ./libs/stack/cmd/stack ./libs/stack/cmd/demo
+	CGO_ENABLED=1 go build $(BUILD) -o $(BIN)/ ./services/classifier
+
+# CONFIG names a configuration with real servers, ROUTERS how many routers to run.
+.PHONY: up
+up: deps build ## start everything and say how to connect [CONFIG=file] [ROUTERS=n]
+	@$(BIN)/stack -dir $(RUN) -bin $(BIN) $(if $(CONFIG),-config '$(CONFIG)') $(if $(ROUTERS),-routers $(ROUTERS)) up
+
+.PHONY: down
+down: $(BIN)/stack ## stop everything and remove its files
+	@$(BIN)/stack -dir $(RUN) down
+
+.PHONY: status
+status: $(BIN)/stack ## show services and servers
+	@$(BIN)/stack -dir $(RUN) status
+
+# Only when missing: down and status must not wait for a build.
+$(BIN)/stack:
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build $(BUILD) -o $(BIN)/ ./libs/stack/cmd/stack
+
+.PHONY: demo
+demo: up ## walk through what pgpilot does
+	@$(BIN)/demo -dir $(RUN) $(DEMOFLAGS)
+
+.PHONY: test
+test: check-fmt build check-modules ## everything that must pass
+	go vet $(PACKAGES)
+	PGPILOT_BIN=$(BIN) go test -race -timeout 20m $(PACKAGES)
+
+.PHONY: check-fmt
+check-fmt:
+	@unformatted=$$(gofmt -l $(MODULES)) && if [ -n "$$unformatted" ]; then \
+		echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+
+# Each module must also build without the workspace.
+.PHONY: check-modules
+check-modules:
+	@for module in $(MODULES); do \
+		echo "GOWORK=off go build ./... # in $$module"; \
+		(cd $$module && GOWORK=off go build ./...) || exit 1; \
+	done
+
+.PHONY: fmt
+fmt: ## format the sources
+	gofmt -w $(MODULES)
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## run the linters
+	$(BIN)/golangci-lint run $(PACKAGES)
+
+# The linters have a module of their own: their dependencies are not the project's.
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN)
+	cd tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

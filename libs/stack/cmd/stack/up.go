@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/stack"
+)
+
+func (cmd command) up(ctx context.Context) error {
+	local := cmd.config == ""
+	if local {
+		if err := cmd.writeDevelopment(); err != nil {
+			return err
+		}
+		cmd.config = cmd.developmentFile()
+	}
+	cfg, err := config.Load(cmd.config)
+	if err != nil {
+		return err
+	}
+	if err := cmd.checkFree(ctx, cfg, local); err != nil {
+		return err
+	}
+	if local {
+		if err := cmd.labUp(ctx); err != nil {
+			return err
+		}
+	}
+	s, err := stack.Start(ctx, stack.Options{
+		Dir: cmd.dir, BinDir: cmd.bin, ConfigPath: cmd.config, Routers: cmd.routers, Detach: true,
+	})
+	if err != nil {
+		return err
+	}
+	if local {
+		dsn, err := s.DSN(lab.User, lab.Password, lab.Database)
+		if err != nil {
+			return err
+		}
+		if err := s.WaitReplicas(ctx, dsn); err != nil {
+			return err
+		}
+	}
+	if err := printProcesses(ctx, cmd.out, s.Processes()); err != nil {
+		return err
+	}
+	for _, p := range s.Processes() {
+		if p.OldBuild() {
+			cmd.printf("\nSome processes run an older build. To use the new one: make down up\n")
+			break
+		}
+	}
+	cmd.howTo(cfg, local)
+	return nil
+}
+
+// checkFree looks at all ports before anything is started. Once there is a stack or
+// a local cluster, their own start looks at the ports of what is not running.
+func (cmd command) checkFree(ctx context.Context, cfg *config.Config, local bool) error {
+	var failed []error
+	if _, err := stack.Open(cmd.dir); errors.Is(err, stack.ErrNoStack) {
+		failed = append(failed, stack.CheckAddresses(ctx, cfg, cmd.config))
+	}
+	if _, err := lab.Open(cmd.labDir()); local && errors.Is(err, lab.ErrNoCluster) {
+		for port := cmd.labPort; port <= cmd.labPort+replicas; port++ {
+			if err := stack.CheckAddress(ctx, net.JoinHostPort("localhost", strconv.Itoa(port))); err != nil {
+				failed = append(failed, fmt.Errorf("%w (the local cluster wants it)", err))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (cmd command) labUp(ctx context.Context) error {
+	_, err := lab.Start(ctx, lab.Options{Dir: cmd.labDir(), Replicas: replicas, BasePort: cmd.labPort, Detach: true})
+	return err
+}
+
+func (cmd command) howTo(cfg *config.Config, local bool) {
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err == nil {
+		if host == "" || host == "*" || net.ParseIP(host).IsUnspecified() {
+			host = "localhost"
+		}
+		database, user, password := "DATABASE", cfg.Users[0].Name, ""
+		if local {
+			database, password = lab.Database, "   (password "+lab.Password+")"
+		}
+		cmd.printf("\nconnect   psql \"host=%s port=%s dbname=%s user=%s\"%s\n", host, port, database, user, password)
+	}
+	if a := cfg.Observability.MetricsAddr; a != "" {
+		cmd.printf("metrics   http://%s/metrics\n", a)
+	}
+	if a := cfg.Bus.Listen; a != "" {
+		cmd.printf("bus       nats sub -s nats://%s 'pgpilot.lag.>'\n", a)
+	}
+	cmd.printf("logs      %s\n", relative(filepath.Join(cmd.dir, "logs")))
+	if local {
+		cmd.printf("servers   %s\n", relative(cmd.labDir()))
+		cmd.printf("see it    make demo\n")
+	}
+	cmd.printf("stop it   make down\n")
+}
+
+// relative shortens a path below the working folder.
+func relative(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(wd, path); err == nil && filepath.IsLocal(short) {
+		return short
+	}
+	return path
+}
