@@ -33,7 +33,7 @@ func TestStrangerHearsLagEvents(t *testing.T) {
 		default:
 		}
 		return len(replicas) == 3
-	}, nil)
+	})
 }
 
 // A forged event that was believed would let a paused replica pass for one that has
@@ -63,7 +63,7 @@ func TestStrangerCannotForgeLagEvents(t *testing.T) {
 		default:
 		}
 		return len(forged) == 2
-	}, nil)
+	})
 
 	refused := make(chan error, 64)
 	stranger, err := nats.Connect("nats://"+r.cfg.Bus.Listen, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

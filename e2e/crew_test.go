@@ -32,27 +32,20 @@ type hand struct {
 	err              error
 }
 
-func (r *rig) caughtUp() {
-	r.t.Helper()
-	if err := r.cluster.WaitCaughtUp(timeout(r.t)); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
 // newCrew connects the sessions of a crew, which stand still until they are told to
 // work. When it returns, all replicas have their rows.
 func (r *rig) newCrew(n int) *crew {
 	r.t.Helper()
 	first := r.rows + 1
 	r.rows += n
-	su := direct(r.t, r.cluster.Primary())
+	su := direct(r.t, r.Lab.Primary())
 	defer su.close()
 	su.must(fmt.Sprintf(`CREATE TABLE IF NOT EXISTS crew (hand int PRIMARY KEY, v bigint NOT NULL) WITH (fillfactor = 50);
 		ALTER TABLE crew OWNER TO pgpilot;
 		INSERT INTO crew SELECT g, 0 FROM generate_series(%d, %d) g ON CONFLICT (hand) DO UPDATE SET v = 0`, first, r.rows))
 	r.caughtUp()
 	c := &crew{rig: r}
-	primary := strconv.Itoa(r.cluster.Primary().Port)
+	primary := strconv.Itoa(r.Lab.Primary().Port)
 	for row := range n {
 		c.hands = append(c.hands, &hand{client: r.connect(), row: first + row, primary: primary})
 	}
@@ -123,7 +116,7 @@ func (c *crew) pass(rounds int64) {
 				c.rig.t.FailNow()
 			}
 			return h.rounds.Load() > from+rounds
-		}, nil)
+		})
 	}
 }
 

@@ -47,7 +47,7 @@ func TestReplayPausedEverywhere(t *testing.T) {
 			r.awaitReplicas(cluster.Replicas()...)
 			// The sessions whose fences were out of reach use replicas again.
 			for _, h := range crew.hands {
-				r.until(fmt.Sprintf("session %d reads from a replica", h.row), func() bool { return h.port() != cluster.Primary().Port }, nil)
+				r.until(fmt.Sprintf("session %d reads from a replica", h.row), func() bool { return h.port() != cluster.Primary().Port })
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func firstSight(t testing.TB, m *lab.Member, h *hand) (old bool) {
 		var err error
 		c, err = dial(t, m.SuperDSN())
 		return err == nil
-	}, nil)
+	})
 	defer c.close()
 	rows, err := c.run(fmt.Sprintf("SELECT v FROM crew WHERE hand = %d", h.row))
 	return err != nil || len(rows) != 1 || rows[0][0] != fmt.Sprint(h.written.Load())

@@ -18,7 +18,7 @@ func TestClassifierKilledUnderLoad(t *testing.T) {
 	crew.pass(5)
 	c := r.connect()
 
-	r.kill(rundir.Classifier, "1")
+	r.kill(rundir.Classifier, 1)
 	crew.pass(20)
 	// Nobody can tell that this one reads.
 	c.must(`SELECT 1 AS "seen by no classifier"`)
@@ -28,13 +28,13 @@ func TestClassifierKilledUnderLoad(t *testing.T) {
 	// The crew's statements were judged before.
 	crew.pass(20)
 
-	r.start(rundir.Classifier, "1")
+	r.start(rundir.Classifier, 1)
 	n := 0
 	r.until("a new statement is judged to read", func() bool {
 		n++
 		c.must(fmt.Sprintf(`SELECT 1 AS "new statement %d"`, n))
 		return c.route().Reason == "read"
-	}, nil)
+	})
 	crew.pass(20)
 	crew.stop()
 	crew.mustBeSound()
@@ -51,13 +51,13 @@ func TestLagpollerKilledUnderLoad(t *testing.T) {
 	crew.pass(5)
 	watcher, events := r.subscribe()
 
-	r.kill(rundir.Lagpoller, "1")
+	r.kill(rundir.Lagpoller, 1)
 	crew.pass(100)
 	fresh := r.connect()
 	fresh.must("SELECT count(*) FROM crew")
 
-	r.start(rundir.Lagpoller, "1")
-	r.until("the watcher is connected again", func() bool { return watcher.IsConnected() }, nil)
+	r.start(rundir.Lagpoller, 1)
+	r.until("the watcher is connected again", func() bool { return watcher.IsConnected() })
 	drain(events)
 	heard := map[string]bool{}
 	r.until("lag events of all servers", func() bool {
@@ -67,7 +67,7 @@ func TestLagpollerKilledUnderLoad(t *testing.T) {
 		default:
 		}
 		return len(heard) == 3
-	}, nil)
+	})
 	crew.stop()
 	crew.mustBeSound()
 
@@ -77,7 +77,7 @@ func TestLagpollerKilledUnderLoad(t *testing.T) {
 		if !h.round() {
 			t.Fatal(h.err)
 		}
-		r.until(fmt.Sprintf("session %d reads from a replica", h.row), func() bool { return h.port() != cluster.Primary().Port }, nil)
+		r.until(fmt.Sprintf("session %d reads from a replica", h.row), func() bool { return h.port() != cluster.Primary().Port })
 	}
 	crew.mustBeSound()
 }

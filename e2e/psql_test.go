@@ -77,7 +77,7 @@ func TestLastRouteSaysWhereAndWhy(t *testing.T) {
 	r.until("the table's reads are back on a replica", func() bool {
 		c.must("SELECT a FROM here")
 		return c.route().Role == "replica"
-	}, nil)
+	})
 	got := c.route()
 	if got.Backend != "replica1" && got.Backend != "replica2" || got.Reason != "read" || got.Fence == "" || got.Replayed == "" || got.Waited == "" {
 		t.Errorf("after a read: %+v", got)

@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/lab"
+)
+
+// wire is a session seen as messages.
+type wire struct {
+	t     testing.TB
+	front *pgproto3.Frontend
+	conn  *pgconn.HijackedConn
+}
+
+func hijack(t testing.TB, c *client) *wire {
+	t.Helper()
+	h, err := c.conn.Hijack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Conn.Close() })
+	if err := h.Conn.SetDeadline(time.Now().Add(3 * patience)); err != nil {
+		t.Fatal(err)
+	}
+	return &wire{t, h.Frontend, h}
+}
+
+// query sends one string of statements and gives every message of the answer, as
+// one line of text each.
+func (w *wire) query(sql string) []string {
+	w.t.Helper()
+	w.front.SendQuery(&pgproto3.Query{String: sql})
+	if err := w.front.Flush(); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+	var answer []string
+	for {
+		m, err := w.front.Receive()
+		if err != nil {
+			w.t.Fatalf("%s: %v after %q", sql, err, answer)
+		}
+		if d, ok := m.(*pgproto3.RowDescription); ok {
+			for i := range d.Fields {
+				d.Fields[i].TableOID = min(d.Fields[i].TableOID, 1) // differs between databases
+			}
+		}
+		b, err := m.(interface{ Encode([]byte) ([]byte, error) }).Encode(nil)
+		if err != nil {
+			w.t.Fatalf("%s: encode %T: %v", sql, m, err)
+		}
+		answer = append(answer, fmt.Sprintf("%c %q", b[0], bytes.ReplaceAll(b[5:], []byte{0}, []byte("|"))))
+		if _, last := m.(*pgproto3.ReadyForQuery); last {
+			return answer
+		}
+	}
+}
+
+// compare runs statements one after the other on a session through pgpilot and on
+// one of the primary itself, and compares what comes back, byte for byte. Each
+// session works in a database of its own, since both write.
+func (r *rig) compare(t *testing.T, statements []string) {
+	t.Helper()
+	pilot, err := r.dial("dbname=same_pilot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := dial(t, r.Lab.Primary().DSNFor(lab.User, lab.Password, "same_direct"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	through, straight := hijack(t, pilot), hijack(t, server)
+	for _, sql := range statements {
+		want, got := straight.query(sql), through.query(sql)
+		if w, g := strings.Join(want, "\n"), strings.Join(got, "\n"); w != g {
+			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", sql, w, g)
+		}
+	}
+}
+
+// newSameRig makes two databases that are equal but for their oids.
+func newSameRig(t *testing.T) *rig {
+	cluster := newCluster(t)
+	su := direct(t, cluster.Primary())
+	for _, name := range []string{"same_pilot", "same_direct"} {
+		su.must("CREATE DATABASE " + name + " OWNER pgpilot")
+		c, err := dial(t, cluster.Primary().DSNFor(lab.User, lab.Password, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.must(`CREATE TABLE fruit (id int PRIMARY KEY, name text NOT NULL UNIQUE, price numeric(8,2) CHECK (price > 0));
+			INSERT INTO fruit VALUES (1, 'apple', 1.5), (2, 'pear', 2), (3, 'quince', 9.99);
+			CREATE TABLE basket (fruit int REFERENCES fruit, n int DEFAULT 1);
+			INSERT INTO basket VALUES (1, 2);
+			CREATE TYPE mood AS ENUM ('sad', 'ok');
+			CREATE DOMAIN small AS int CHECK (VALUE < 10);
+			CREATE VIEW cheap AS SELECT * FROM fruit WHERE price < 3`)
+	}
+	r := newRig(t, cluster, nil)
+	r.caughtUp()
+	return r
+}
+
+func TestErrorsAreThoseOfTheServer(t *testing.T) {
+	r := newSameRig(t)
+	r.compare(t, []string{
+		"SELEC 1",
+		"SELECT 1 +",
+		"SELECT * FROM nowhere",
+		"SELECT nothing FROM fruit",
+		"SELECT f.id FROM fruit f WHERE g.id = 1",
+		"SELECT no_such_function(1)",
+		"SELECT 1 / 0",
+		"SELECT 1/(price - price) FROM fruit",
+		"SELECT 'abc'::int",
+		"SELECT 99999999999::int",
+		"SELECT 'happy'::mood",
+		"SELECT 12::small",
+		"SELECT id, count(*) FROM fruit",
+		"SELECT (SELECT id FROM fruit)",
+		"SELECT name FROM fruit ORDER BY 2",
+		"SELECT $1",
+		"SELECT 'unterminated",
+		"SELECT E'\\u12'",
+		"SELECT '{\"a\"'::json",
+		"INSERT INTO fruit VALUES (1, 'fig', 1)",
+		"INSERT INTO fruit VALUES (4, 'pear', 1)",
+		"INSERT INTO fruit VALUES (4, 'fig', -1)",
+		"INSERT INTO fruit VALUES (4, NULL, 1)",
+		"INSERT INTO fruit VALUES (4, 'fig', 123456789)",
+		"INSERT INTO fruit (id, id) VALUES (1, 2)",
+		"INSERT INTO basket VALUES (77)",
+		"DELETE FROM fruit WHERE id = 1",
+		"UPDATE cheap SET nothing = 1",
+		"CREATE TABLE fruit (a int)",
+		"DROP TABLE fruit",
+		"DROP TABLE nowhere",
+		"ALTER TABLE fruit DROP COLUMN nothing",
+		"TRUNCATE fruit",
+		"SELECT pg_read_file('/etc/passwd')",
+		"SET no_such_parameter = 1",
+		"SET work_mem = 'much'",
+		"SET ROLE nobody",
+		"COPY nowhere TO STDOUT",
+		"COPY fruit TO '/tmp/fruit'",
+		"EXECUTE nothing",
+		"FETCH 1 FROM nothing",
+		"ROLLBACK TO SAVEPOINT nothing",
+		"SAVEPOINT s",
+		"BEGIN; SELECT 1; SELECT 1/0; SELECT 2",
+		"SELECT 3",
+		"COMMIT",
+		"SELECT 1; SELECT 1/0; SELECT 2",
+		"INSERT INTO fruit VALUES (5, 'plum', 1); SELECT 1/0",
+		"SELECT count(*) FROM fruit",
+		"DO $$BEGIN RAISE EXCEPTION 'own' USING ERRCODE = 'P0042', DETAIL = 'd', HINT = 'h', TABLE = 't', COLUMN = 'c', CONSTRAINT = 'k', DATATYPE = 'y', SCHEMA = 's'; END$$",
+		"VACUUM fruit; SELECT 1",
+		"LISTEN 1",
+	})
+}
+
+func TestAnswersAreThoseOfTheServer(t *testing.T) {
+	r := newSameRig(t)
+	r.compare(t, []string{
+		"",
+		";",
+		";;",
+		"-- only a comment",
+		"/* only */ /* comments */",
+		"SELECT 1",
+		"SELECT 1;",
+		"SELECT 1; SELECT 2",
+		"SELECT 1;; SELECT 2;",
+		"SELECT NULL",
+		"SELECT ''",
+		"SELECT",
+		"SELECT FROM fruit",
+		"SELECT 1 AS a, 'b' AS b, 1.5, now() IS NOT NULL, ARRAY[1,2], '{\"a\": 1}'::jsonb, '\\x00ff'::bytea",
+		"SELECT * FROM fruit ORDER BY id",
+		"SELECT * FROM fruit WHERE id = 2",
+		"SELECT * FROM fruit WHERE false",
+		"SELECT * FROM cheap ORDER BY id",
+		"TABLE fruit",
+		"VALUES (1, 'a'), (2, 'b')",
+		"WITH f AS (SELECT * FROM fruit) SELECT count(*) FROM f",
+		"SELECT repeat('x', 100000)",
+		"SELECT g, repeat('y', g) FROM generate_series(1, 500) g",
+		"SELECT 'naïve ☃'",
+		"EXPLAIN (COSTS OFF) SELECT * FROM fruit WHERE id = 1",
+		"SHOW server_version",
+		"SHOW transaction_read_only",
+		"SELECT pg_is_in_recovery()",
+		"SELECT current_user, session_user",
+		"SELECT current_setting('search_path')",
+		"INSERT INTO fruit VALUES (10, 'fig', 3)",
+		"INSERT INTO fruit VALUES (11, 'lime', 3), (12, 'lemon', 4) RETURNING id, name",
+		"UPDATE fruit SET price = price + 1 WHERE id > 9",
+		"DELETE FROM fruit WHERE id = 12 RETURNING *",
+		"SELECT count(*) FROM fruit",
+		"INSERT INTO fruit VALUES (13, 'a', 1); SELECT name FROM fruit WHERE id = 13; DELETE FROM fruit WHERE id = 13",
+		"WITH d AS (DELETE FROM fruit WHERE id = 11 RETURNING id) SELECT * FROM d",
+		"COPY fruit TO STDOUT",
+		"COPY (SELECT name FROM fruit ORDER BY id) TO STDOUT WITH (FORMAT csv, HEADER)",
+		"COPY fruit TO STDOUT (FORMAT binary)",
+		"COPY fruit TO STDOUT; SELECT 1",
+		"DO $$BEGIN RAISE NOTICE 'a notice'; RAISE WARNING 'a warning'; RAISE INFO 'an info'; END$$",
+		"DROP TABLE IF EXISTS nowhere",
+		"CREATE TABLE IF NOT EXISTS fruit (a int)",
+		"CREATE TABLE more AS SELECT * FROM fruit",
+		"SELECT count(*) FROM more",
+		"SELECT * INTO other FROM more",
+		"ALTER TABLE more ADD COLUMN extra int DEFAULT 7",
+		"SELECT * FROM more ORDER BY id LIMIT 1",
+		"TRUNCATE more",
+		"DROP TABLE more, other",
+		"BEGIN",
+		"BEGIN",
+		"SELECT 1",
+		"INSERT INTO basket VALUES (2, 5)",
+		"SELECT * FROM basket ORDER BY 1",
+		"SAVEPOINT s",
+		"SELECT 1/0",
+		"SELECT 1",
+		"ROLLBACK TO s",
+		"SELECT 'alive'",
+		"RELEASE s",
+		"COMMIT",
+		"COMMIT",
+		"ROLLBACK",
+		"BEGIN READ ONLY; SELECT * FROM fruit WHERE id = 1; COMMIT",
+		"BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT 1; ROLLBACK",
+		"BEGIN; SELECT 1/0",
+		"COMMIT",
+		"BEGIN; DECLARE c CURSOR FOR SELECT id FROM fruit ORDER BY id",
+		"FETCH 2 FROM c",
+		"MOVE 1 FROM c",
+		"CLOSE c; COMMIT",
+		"SET DateStyle = 'German'",
+		"SHOW DateStyle",
+		"SELECT '2024-02-03'::date",
+		"SET TIME ZONE 'Asia/Tokyo'",
+		"SET application_name = 'renamed'",
+		"RESET ALL",
+		"SHOW TimeZone",
+		"SET LOCAL work_mem = '1MB'",
+		"SET client_encoding = 'LATIN1'",
+		"SELECT 'caf' || chr(233)",
+		"SET client_encoding = 'UTF8'",
+		"PREPARE p (int) AS SELECT name FROM fruit WHERE id = $1",
+		"EXECUTE p(1)",
+		"DEALLOCATE p",
+		"CREATE TEMP TABLE scratch (a int); INSERT INTO scratch VALUES (1), (2); SELECT * FROM scratch",
+		"SELECT sum(a) FROM scratch",
+		"DISCARD ALL",
+		"LOCK TABLE fruit",
+		"VACUUM fruit",
+		"ANALYZE fruit",
+		"CHECKPOINT",
+		"COMMENT ON TABLE fruit IS 'eat'",
+		"GRANT SELECT ON fruit TO PUBLIC",
+		"NOTIFY nobody_listens",
+	})
+}
