@@ -23,6 +23,7 @@ var (
 	shutdown       = Problem{Code: "57P01", Message: "terminating connection due to administrator command", Fatal: true}
 	lostConnection = Problem{Code: "08006", Message: "server connection was lost while the statement ran",
 		Hint: "A statement that writes may have been committed: check before running it again."}
+	lostState = Problem{Code: "08006", Message: "server connection was lost", Fatal: true}
 )
 
 // greet tells a new client what a server tells it after authentication.
@@ -38,7 +39,7 @@ func (s *Session) greet(params []handoff.Parameter) {
 	s.encode(&pgproto3.BackendKeyData{ProcessID: s.rec.Cancel.PID, SecretKey: s.rec.Cancel.Secret})
 	s.scratch = wire.AppendReadyForQuery(s.scratch, wire.Idle)
 	s.toClient(from)
-	s.enter(Idle)
+	s.idle()
 }
 
 // answer answers a simple query with an error.

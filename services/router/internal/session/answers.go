@@ -9,16 +9,25 @@ import "github.com/pgpilot/pgpilot/libs/wire"
 type answers struct {
 	q    []byte
 	head int
+	// simples is how many entries are a simple query or a function call.
+	simples int
+	// begun says that part of the front's answer has come.
+	begun bool
+	// skipping says that the server discards what it is sent until the next Sync,
+	// which has not been sent yet ("Message Flow: Extended Query").
+	skipping bool
+	// copying says that the server takes data in, whose end has not been sent.
+	copying bool
+	// unsure counts the Syncs that were sent to a server copying in, which ignores
+	// them ("Message Flow: COPY Operations"), unless the copy had already failed: then
+	// it answers them. Which it was shows only by what comes next.
+	unsure int
 }
+
+// roomy is the capacity that an empty queue may keep.
+const roomy = 4 << 10
 
 func (a *answers) empty() bool { return a.head == len(a.q) }
-
-func (a *answers) push(typ byte) {
-	if a.head == len(a.q) {
-		a.q, a.head = a.q[:0], 0
-	}
-	a.q = append(a.q, typ)
-}
 
 func (a *answers) front() byte {
 	if a.empty() {
@@ -27,116 +36,173 @@ func (a *answers) front() byte {
 	return a.q[a.head]
 }
 
+func (a *answers) push(typ byte) {
+	switch {
+	case a.empty():
+		a.q, a.head = a.q[:0], 0
+		if cap(a.q) > roomy {
+			a.q = nil
+		}
+	case a.head >= roomy && a.head > len(a.q)/2: // never empty under constant pipelining
+		a.q = a.q[:copy(a.q, a.q[a.head:])]
+		a.head = 0
+	}
+	if simple(typ) {
+		a.simples++
+	}
+	a.q = append(a.q, typ)
+}
+
+// next removes the front.
+func (a *answers) next() {
+	if simple(a.q[a.head]) {
+		a.simples--
+	}
+	a.head++
+	a.begun = false
+}
+
 // pop removes the front, and the ends of copied data that are then in front.
 func (a *answers) pop() {
-	a.head++
-	for a.front() == wire.CopyDone || a.front() == wire.CopyFail {
-		a.head++
+	a.next()
+	for ending(a.front()) {
+		a.next()
 	}
 }
 
-func (a *answers) clear() { a.q, a.head = a.q[:0], 0 }
+// clear forgets everything: the connection is gone.
+func (a *answers) clear() { *a = answers{q: a.q[:0]} }
 
-// simple reports whether a simple query, or a function call, is among what is
-// owed: until it is answered nothing further of the client is looked at.
-func (a *answers) simple() bool {
-	for _, t := range a.q[a.head:] {
-		if t == wire.Query || t == wire.FunctionCall {
-			return true
-		}
-	}
-	return false
-}
+func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCall }
 
-// queued reports whether a client message of this type gets an entry. Flush has
-// no answer, and copied data belongs to the request that started the copying.
-func queued(typ byte) bool {
-	switch typ {
-	case wire.Query, wire.Parse, wire.Bind, wire.Describe, wire.Execute, wire.Close, wire.Sync, wire.FunctionCall, wire.CopyDone, wire.CopyFail:
-		return true
-	}
-	return false
-}
+func ending(typ byte) bool { return typ == wire.CopyDone || typ == wire.CopyFail }
 
-// sent adds a forwarded message.
+// sent adds a forwarded message. Flush has no answer, and copied data belongs to
+// the request that started the copying.
 func (a *answers) sent(typ byte) {
-	if queued(typ) && (!a.empty() || typ != wire.CopyDone && typ != wire.CopyFail) {
+	switch {
+	case typ == wire.Flush || typ == wire.CopyData:
+	case typ == wire.Sync && a.copying:
+		a.unsure++
+	case ending(typ):
+		a.copying = false
+		if !a.empty() {
+			a.push(typ)
+		}
+	case a.skipping && typ != wire.Sync:
+	default:
+		a.skipping = false
 		a.push(typ)
 	}
 }
 
-// answered removes what a server message completes. ready is set for
-// ReadyForQuery; ok is false if the message answers nothing that was asked.
-func (a *answers) answered(typ byte) (ready, ok bool) {
-	front := a.front()
+// answered takes note of a server message. It reports false if the message
+// answers nothing that was asked.
+func (a *answers) answered(typ byte) bool {
 	switch typ {
-	case wire.ReadyForQuery:
-		if front != wire.Query && front != wire.Sync && front != wire.FunctionCall {
-			return true, false
-		}
-		a.pop()
-		return true, true
+	case wire.NoticeResponse, wire.ParameterStatus, wire.NotificationResponse:
+		return true // come at any time ("Message Flow: Asynchronous Operations")
 	case wire.ErrorResponse:
-		a.skipToSync()
-		return false, true
-	case wire.ParseComplete:
-		return false, a.popIf(front == wire.Parse)
-	case wire.BindComplete:
-		return false, a.popIf(front == wire.Bind)
-	case wire.CloseComplete:
-		return false, a.popIf(front == wire.Close)
-	case wire.RowDescription, wire.NoData:
-		if front == wire.Describe {
-			a.pop()
-		}
-	case wire.CommandComplete, wire.EmptyQueryResponse, wire.PortalSuspended:
-		if front == wire.Execute {
-			a.pop()
-		}
-	case wire.CopyInResponse:
-		a.swallowSyncs()
+		a.failed()
+		return true
+	case wire.ReadyForQuery:
+		return a.ready()
 	}
-	return false, true
-}
-
-func (a *answers) popIf(is bool) bool {
-	if is {
+	ends, ok := part(a.front(), typ)
+	if !ok {
+		return false
+	}
+	a.begun = true
+	if typ == wire.CopyInResponse {
+		a.copyIn()
+		return true
+	}
+	a.unsure = 0 // the server has got past them
+	if ends {
 		a.pop()
 	}
-	return is
+	return true
 }
 
-// skipToSync follows the server, which after an error in an extended-protocol
-// sequence discards messages of every kind up to the next Sync (PostgreSQL
-// documentation, "Message Flow: Extended Query"). A simple query's error ends at
-// its own ReadyForQuery, as does one raised by Sync itself.
-func (a *answers) skipToSync() {
-	switch a.front() {
-	case wire.Sync, wire.Query, wire.FunctionCall:
+// part reports whether a server message is part of the answer to a client
+// message, and whether it ends it ("Message Formats").
+func part(asked, typ byte) (ends, ok bool) {
+	switch asked {
+	case wire.Query:
+		switch typ {
+		case wire.DataRow, wire.RowDescription, wire.CommandComplete, wire.EmptyQueryResponse,
+			wire.CopyInResponse, wire.CopyOutResponse, wire.CopyData, wire.CopyDone:
+			return false, true
+		}
+	case wire.Execute:
+		switch typ {
+		case wire.DataRow, wire.CopyInResponse, wire.CopyOutResponse, wire.CopyData, wire.CopyDone:
+			return false, true
+		case wire.CommandComplete, wire.EmptyQueryResponse, wire.PortalSuspended:
+			return true, true
+		}
+	case wire.Parse:
+		return true, typ == wire.ParseComplete
+	case wire.Bind:
+		return true, typ == wire.BindComplete
+	case wire.Close:
+		return true, typ == wire.CloseComplete
+	case wire.Describe:
+		return typ != wire.ParameterDescription, typ == wire.ParameterDescription || typ == wire.RowDescription || typ == wire.NoData
+	case wire.FunctionCall:
+		return false, typ == wire.FunctionCallResponse
+	}
+	return false, false
+}
+
+// ready takes note of a ReadyForQuery.
+func (a *answers) ready() bool {
+	front := a.front()
+	a.copying = false
+	switch {
+	case front == wire.Sync, simple(front) && (a.begun || a.unsure == 0):
+		a.pop()
+	case a.unsure > 0: // one of those was not ignored
+		a.unsure--
+		a.skipping = false
+	default:
+		return false
+	}
+	return true
+}
+
+// failed follows the server after an error. In an extended-protocol sequence it
+// discards messages of every kind up to the next Sync; a simple query's error
+// ends at its own ReadyForQuery, as does one raised by Sync itself.
+func (a *answers) failed() {
+	a.copying = false
+	if front := a.front(); front == wire.Sync || simple(front) {
+		a.begun = true
 		return
 	}
 	for !a.empty() && a.front() != wire.Sync {
-		a.head++
+		a.next()
 	}
+	a.skipping = a.empty()
 }
 
-// swallowSyncs follows the server into copy-in mode, where it ignores a Sync
-// that came behind the Execute and before the end of the data ("Message Flow:
-// COPY Operations").
-func (a *answers) swallowSyncs() {
-	if a.front() != wire.Execute {
-		return
-	}
-	rest := a.q[a.head+1:]
+// copyIn follows the server into copy-in mode, where it ignores a Sync that came
+// behind the Execute and before the end of the data: libpq sends one before it
+// can know that data is wanted.
+func (a *answers) copyIn() {
+	a.copying = true
 	kept := a.q[:a.head+1]
-	for i, t := range rest {
-		if t == wire.CopyDone || t == wire.CopyFail {
-			kept = append(kept, rest[i:]...)
+	for i, t := range a.q[a.head+1:] {
+		if ending(t) {
+			a.copying = false
+			kept = append(kept, a.q[a.head+1+i:]...)
 			break
 		}
-		if t != wire.Sync {
-			kept = append(kept, t)
+		if t == wire.Sync {
+			a.unsure++
+			continue
 		}
+		kept = append(kept, t)
 	}
 	a.q = kept
 }

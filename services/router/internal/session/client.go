@@ -1,6 +1,8 @@
 package session
 
 import (
+	"strconv"
+
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -22,6 +24,10 @@ func (s *Session) FromClient(b []byte) int {
 				run.add(b, used, n)
 			}
 			used += n
+			if s.fromClient == 0 && s.phase == Idle && !s.discard {
+				run.flush(b)
+				s.letGo() // what ready could not let go of
+			}
 			continue
 		}
 		typ, total, err := wire.Header(rest)
@@ -67,6 +73,10 @@ func (f *forwarding) flush(b []byte) {
 // message handles one message at the start of rest, of which more may be to come,
 // and returns how many of its bytes are used: none if it must wait.
 func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
+	if s.phase != Busy && !frontend(typ) {
+		s.violation("invalid frontend message type " + strconv.Itoa(int(typ)))
+		return len(rest)
+	}
 	switch s.phase {
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
@@ -79,8 +89,11 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 		return s.refuse(typ, total, rest)
 	case Skipping:
 		n := s.drop(total, rest)
-		if typ == wire.Sync {
+		switch typ {
+		case wire.Sync:
 			s.readyAfterSkipping()
+		case wire.Terminate:
+			s.end()
 		}
 		return n
 	}
@@ -92,23 +105,44 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 	switch typ {
 	case wire.Query:
 		return s.query(total, rest)
-	case wire.Parse, wire.Bind, wire.Describe, wire.Execute, wire.Close, wire.FunctionCall, wire.Sync, wire.Flush:
-		s.verdict, s.known = verdict.Unclassified(), false
-		if s.pin == "" {
-			s.pin = PinExtended
-		}
-		s.route()
-		return 0
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
 		// The server ignores what is left of a copy that has failed ("Message Flow:
 		// COPY Operations").
 		return s.drop(total, rest)
+	case wire.Flush, wire.Sync:
+		// Between requests a server has nothing to flush, and its answer to Sync is what
+		// it said last. (One that is too long is an error.)
+		if total == wire.HeaderSize {
+			if typ == wire.Sync {
+				s.showReady()
+			}
+			return total
+		}
 	case wire.Terminate:
 		s.end()
 		return len(rest)
 	}
-	s.violation("invalid frontend message type " + quoteByte(typ))
-	return len(rest)
+	s.verdict, s.known = verdict.Unclassified(), false
+	s.bind(PinExtended)
+	s.route()
+	return 0
+}
+
+// bind binds the session to its primary connection.
+func (s *Session) bind(why string) {
+	if s.pin == "" {
+		s.pin = why
+	}
+}
+
+// frontend reports whether clients send messages of the type.
+func frontend(typ byte) bool {
+	switch typ {
+	case wire.Query, wire.Parse, wire.Bind, wire.Describe, wire.Execute, wire.Close, wire.Sync, wire.Flush,
+		wire.FunctionCall, wire.CopyData, wire.CopyDone, wire.CopyFail, wire.Terminate:
+		return true
+	}
+	return false
 }
 
 // query handles a simple query at the head: wait for all of its text, know its
@@ -117,14 +151,16 @@ func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
+			// Nobody looks into it: it may hold a SET as well as anything else.
 			s.verdict = verdict.Unclassified()
+			s.verdict.Effects |= verdict.Session
 		case len(rest) < total:
 			return 0
 		default:
 			text, ok := wire.QueryText(rest[:total])
 			if !ok {
-				s.violation("invalid string in message")
-				return total
+				s.verdict = verdict.Unclassified() // the server says what is wrong with it
+				break
 			}
 			if s.local(text) {
 				return total
@@ -146,9 +182,10 @@ func (s *Session) query(total int, rest []byte) int {
 // route asks for the connection that the statement at the head needs.
 func (s *Session) route() {
 	v := s.verdict
+	s.tried = 0
 	switch {
 	case s.status != wire.Idle:
-		s.last.Reason = route.ReasonTransaction.String()
+		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)
 	case s.pin != "":
 		reason := route.ReasonPinned
@@ -171,17 +208,16 @@ func (s *Session) begin(typ byte, msg []byte) {
 	v := s.verdict
 	h := &s.held[s.at]
 	s.extended = typ != wire.Query
-	s.tried = 0
 	if v.Kind != verdict.Read {
 		s.write(h)
 	}
-	if v.Effects.Has(verdict.Session) && s.pin == "" {
-		s.pin = PinSession
+	if v.Effects.Has(verdict.Session) {
+		s.bind(PinSession)
 	}
 	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
 		h.used = true
 	}
-	if v.Kind == verdict.Read && s.status == wire.Idle && s.fromClient == 0 {
+	if v.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
 		s.again = s.env.Keep(msg)
 	}
 	s.owed.sent(typ)
@@ -194,30 +230,20 @@ func (s *Session) write(h *held) {
 	s.fence.Wrote(h.by)
 }
 
-// whileBusy forwards what may follow before the answers are there.
+// whileBusy forwards what may follow before the answers are there. A message that
+// has no place where it is goes to the server as well, which says so.
 func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	switch typ {
-	case wire.CopyData, wire.CopyDone, wire.CopyFail:
-		if typ != wire.CopyData {
-			s.copyIn = false
-		}
-	case wire.Sync, wire.Flush:
-		if s.copyIn { // ignored by the server, and so never answered
-			return s.drop(total, rest)
-		}
-		if !s.extended {
-			return 0
-		}
-	case wire.Terminate:
+	switch {
+	case typ == wire.Terminate:
+		run.flush(all)
 		s.end()
 		return len(rest)
-	default:
-		if !s.extended {
-			return 0
-		}
-		if typ == wire.Query || typ == wire.FunctionCall {
-			s.write(&s.held[s.at])
-		}
+	case typ == wire.Flush && s.owed.copying:
+		return s.drop(total, rest) // ignored by the server
+	case typ == wire.Sync && s.owed.copying:
+		s.bind(PinExtended) // whether it will be answered is open, for a while
+	case simple(typ) && !s.owed.skipping:
+		s.write(&s.held[s.at])
 	}
 	n := s.take(total, rest)
 	s.owed.sent(typ)
@@ -265,12 +291,4 @@ func (s *Session) FenceReady() {
 // OpSettle with the mark. It reports false if a write up to the mark may be lost.
 func (s *Session) Settled(mark uint64, at fence.Probe) bool {
 	return s.fence.Settle(mark, at.Position, at.Server)
-}
-
-func quoteByte(c byte) string {
-	if c >= 0x20 && c < 0x7f {
-		return string([]byte{'"', c, '"'})
-	}
-	const hex = "0123456789abcdef"
-	return "0x" + string([]byte{hex[c>>4], hex[c&15]})
 }

@@ -1,66 +1,79 @@
 package session
 
 import (
+	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
 // ServerLost says that the connection in the slot is gone.
 func (s *Session) ServerLost(slot Slot) {
-	if !s.held[slot].ok {
+	h := s.held[slot]
+	if !h.ok {
 		return
 	}
-	backend := s.held[slot].by.Backend
+	bound := s.bound(slot)
 	s.let(slot, Broken)
-	if slot != s.at || s.status == wire.Idle && s.phase != Busy && s.phase != Granted && s.pin == "" {
-		return // an idle connection is nobody's business
-	}
 	switch {
-	case s.phase == Busy && s.again != nil:
-		// Nothing of the read's answer has been shown: run it elsewhere.
-		s.owed.clear()
-		s.tried = s.tried.With(backend)
-		s.acquire(route.Request{Read: true})
-	case s.phase == Granted && s.status == wire.Idle && s.pin == "":
+	case bound:
+		s.loseState()
+	case slot != s.at:
+	case s.phase == Granted:
 		s.route() // nothing has been sent yet
-	default:
-		s.lose()
+	case s.phase == Busy && s.again != nil && !s.tried.Has(h.by.Backend):
+		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
+		// brings servers down, each of them has had it once.
+		s.owed.clear()
+		s.tried = s.tried.With(h.by.Backend)
+		s.acquire(route.Request{Read: true})
+	case s.phase == Busy:
+		s.loseStatement()
 	}
 }
 
-// lose ends what the lost connection was doing.
-func (s *Session) lose() {
-	inTransaction := s.status != wire.Idle
-	if s.written || inTransaction {
+// loseState ends the session: what it had in its connection is lost with it.
+// Going on in the middle of a transaction would run its remaining statements
+// outside of any.
+func (s *Session) loseState() {
+	p := lostState
+	if s.phase == Busy {
+		p.Message, p.Hint = lostConnection.Message, lostConnection.Hint
+	}
+	switch {
+	case s.status != wire.Idle:
+		p.Detail = "A transaction was open."
+	case s.pin != "":
+		p.Detail = "The session had state in it (" + s.pin + ")."
+	default:
+		p.Detail = "The session may have had state in it (pool.mode is session)."
+	}
+	s.finish(&p)
+}
+
+// loseStatement answers the statement that ran on the lost connection. The session
+// lives on, unless that statement may have opened a transaction: statements that
+// the client has sent behind it would run outside of any.
+func (s *Session) loseStatement() {
+	s.forget()
+	if s.fromServer > 0 || s.fatal {
+		// Half a message has been shown, or the server's own last word.
+		s.end()
+		return
+	}
+	if s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction) {
+		p := lostConnection
+		p.Fatal = true
+		s.finish(&p)
+		return
+	}
+	s.owed.clear()
+	if s.written {
 		// Whatever was sent may have committed.
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
-	switch {
-	case s.fromServer > 0, s.fatal:
-		// Half a message has been shown, or the server's own last word.
-		s.close()
-		return
-	case s.pin != "":
-		p := lostConnection
-		p.Fatal = true
-		p.Detail = "The session had state in its server connection (" + s.pin + "), which is lost with it."
-		s.finish(&p)
-		return
-	}
-	busy := s.phase == Busy
-	s.owed.clear()
-	s.status, s.copyIn = wire.Idle, false
-	if s.fromClient > 0 {
-		s.discard = true
-	}
-	if busy {
-		s.answer(&lostConnection)
-		s.enter(Idle)
-		return
-	}
-	s.problem = lostConnection
-	s.enter(Refused)
+	s.answer(&lostConnection)
+	s.idle()
 }
 
 // Refuse says that no connection can be had for the statement at the head, or for
@@ -75,7 +88,7 @@ func (s *Session) Refuse(p *Problem) {
 	case s.again != nil:
 		s.forget()
 		s.answer(p)
-		s.enter(Idle)
+		s.idle()
 	default:
 		s.problem = *p
 		s.enter(Refused)
@@ -88,7 +101,7 @@ func (s *Session) refuse(typ byte, total int, rest []byte) int {
 	switch typ {
 	case wire.Query, wire.FunctionCall:
 		s.answer(&s.problem)
-		s.enter(Idle)
+		s.idle()
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
 	case wire.Terminate:
 		s.end()
@@ -100,21 +113,31 @@ func (s *Session) refuse(typ byte, total int, rest []byte) int {
 			s.readyAfterSkipping()
 		}
 	}
-	s.known = false
 	return n
 }
 
 func (s *Session) readyAfterSkipping() {
-	from := len(s.scratch)
-	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
-	s.toClient(from)
-	s.enter(Idle)
+	s.showReady()
+	s.idle()
 }
 
-// Cancel handles the client's cancel request.
+// idle ends a request.
+func (s *Session) idle() {
+	s.enter(Idle)
+	if s.leaving && s.status == wire.Idle {
+		s.finish(&shutdown)
+	}
+}
+
+// Cancel handles the client's cancel request. In a transaction whose statement
+// has not left yet nothing runs that could be canceled, and to answer it with an
+// error would not fail the server's transaction.
 func (s *Session) Cancel() {
 	switch s.phase {
 	case Judging, Settling, Queued:
+		if s.status != wire.Idle {
+			return
+		}
 		s.do(Action{Op: OpWithdraw})
 		s.enter(Queued)
 		s.Refuse(&canceled)
@@ -129,21 +152,16 @@ func (s *Session) ClientGone() { s.end() }
 // Stop ends the session with 57P01 as soon as it is idle outside a transaction.
 func (s *Session) Stop() {
 	s.leaving = true
-	if s.phase == Idle && s.status == wire.Idle && s.fromClient == 0 {
-		s.finish(&shutdown)
+	if s.phase == Idle && !s.known {
+		s.idle()
 	}
 }
 
 // Kill ends the session with 57P01 now, unless half a message has been shown.
 func (s *Session) Kill() {
-	if s.phase == Closed {
-		return
+	if s.phase != Closed {
+		s.finish(&shutdown)
 	}
-	if s.fromServer > 0 {
-		s.end()
-		return
-	}
-	s.finish(&shutdown)
 }
 
 // violation ends the session for a message that breaks the protocol.
@@ -151,9 +169,12 @@ func (s *Session) violation(what string) {
 	s.finish(&Problem{Code: "08P01", Message: what, Fatal: true})
 }
 
-// finish shows a fatal error and ends the session.
+// finish ends the session with a fatal error, which is not shown in the middle of
+// a message or behind the server's own.
 func (s *Session) finish(p *Problem) {
-	s.report(p)
+	if s.fromServer == 0 && !s.fatal {
+		s.report(p)
+	}
 	s.end()
 }
 
@@ -177,7 +198,7 @@ func (s *Session) close() {
 	s.forget()
 	for slot := range slots {
 		how := Clean
-		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || !s.owed.empty()) {
+		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0) {
 			how = Broken // closing it rolls the transaction back
 		}
 		s.let(slot, how)

@@ -11,9 +11,21 @@ import (
 // forwarded, in bytes; a larger one passes through in pieces.
 const maxHeld = 64 << 10
 
+// fate is what happens to a server message.
+type fate uint8
+
+const (
+	pass     fate = iota
+	withhold      // the client does not get it
+	lose          // the connection is of no further use
+)
+
 // FromServer looks at bytes of the connection in the slot and returns how many it
 // has used. The rest must be given again with what came after it.
 func (s *Session) FromServer(slot Slot, b []byte) int {
+	if slot != s.at {
+		return s.fromAside(slot, b)
+	}
 	used := 0
 	shown := 0 // b[:shown] has been forwarded or withheld
 	show := func(to int) {
@@ -21,12 +33,6 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.do(Action{Op: OpToClient, Data: b[shown:to]})
 			shown = to
 		}
-	}
-	if slot != s.at {
-		// Nothing was asked there. Whatever it says, it is not worth a half-read
-		// connection later.
-		s.let(slot, Broken)
-		return len(b)
 	}
 	for used < len(b) && s.held[slot].ok {
 		if s.fromServer > 0 {
@@ -36,64 +42,54 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			continue
 		}
 		typ, total, err := wire.Header(b[used:])
-		if err != nil {
-			show(used)
-			s.ServerLost(slot)
-			return len(b)
-		}
-		if total == 0 {
+		if err == nil && total == 0 {
 			break
 		}
 		n := min(total, len(b)-used)
-		if n < total && held1(typ) && total <= maxHeld {
+		if n < total && whole(typ) && total <= maxHeld {
 			break
 		}
-		msg := b[used : used+n]
-		if s.again != nil && s.runAgain(typ, msg, n == total) {
-			return len(b)
+		what := lose
+		if err == nil {
+			what = s.look(typ, b[used:used+n], n == total)
 		}
-		switch typ {
-		case wire.ReadyForQuery:
-			if n < wire.HeaderSize+1 || total < wire.HeaderSize+1 {
-				show(used)
-				s.ServerLost(slot)
-				return len(b)
-			}
+		switch what {
+		case lose:
 			show(used)
-			used += n
-			s.fromServer = total - n
-			shown = used
-			s.ready(msg[wire.HeaderSize])
-			continue
-		case wire.ParameterStatus:
-			if n == total && !s.note(msg[wire.HeaderSize:]) {
-				show(used)
-				shown = used + n
-			}
-		default:
-			if _, ok := s.owed.answered(typ); !ok {
-				show(used)
-				s.ServerLost(slot)
-				return len(b)
-			}
-			if typ == wire.CopyInResponse {
-				s.copyIn = true
-			}
-			if typ == wire.ErrorResponse {
-				s.copyIn = false
-				s.fatal = n == total && field(msg, 'V') == "FATAL"
-			}
+			s.ServerLost(slot)
+			return len(b)
+		case withhold:
+			show(used)
+			shown = used + n
 		}
 		used += n
 		s.fromServer = total - n
+		if typ == wire.ReadyForQuery {
+			show(used)
+			if what == withhold {
+				s.showReady()
+			}
+			s.ready()
+		}
 	}
 	show(used)
 	return used
 }
 
-// held1 reports whether a message's content matters here, so that it is looked
+// fromAside handles what a connection says that is held but not in use. Nothing
+// was asked there: it is looked at when the connection is used again. One that
+// can be replaced is not worth that.
+func (s *Session) fromAside(slot Slot, b []byte) int {
+	if s.bound(slot) && len(b) <= maxHeld {
+		return 0
+	}
+	s.ServerLost(slot)
+	return len(b)
+}
+
+// whole reports whether a message's content matters here, so that it is looked
 // at only when all of it is there.
-func held1(typ byte) bool {
+func whole(typ byte) bool {
 	switch typ {
 	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse, wire.NoticeResponse:
 		return true
@@ -101,60 +97,104 @@ func held1(typ byte) bool {
 	return false
 }
 
-// runAgain decides, at the first message of a read's answer, whether the read
-// can still run elsewhere. It reports true when the server is ending the
-// connection instead of answering: that answer is not shown.
-func (s *Session) runAgain(typ byte, msg []byte, whole bool) bool {
+// look decides what happens to a server message, of which the end may still be
+// to come.
+func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	switch typ {
-	case wire.ParameterStatus, wire.NotificationResponse: // answer nothing
-		return false
-	case wire.ErrorResponse:
-		if whole && field(msg, 'V') == "FATAL" {
-			s.ServerLost(s.at)
-			return true
+	case wire.ParameterStatus:
+		if all && !s.note(msg[wire.HeaderSize:]) {
+			return withhold
 		}
-	case wire.NoticeResponse:
-		// The last word of a server that stops in immediate mode (57P01), or that ends
-		// every connection because one of its processes crashed (57P02), is a WARNING.
-		if code := field(msg, 'C'); whole && (code == "57P01" || code == "57P02") {
-			s.ServerLost(s.at)
-			return true
+		return pass
+	case wire.NotificationResponse:
+		s.notified()
+		return pass
+	case wire.NoticeResponse, wire.ErrorResponse:
+		last := all && farewell(typ, msg)
+		if last && (s.again != nil || s.phase != Busy && !s.bound(s.at)) {
+			return lose // and nobody needs to hear of it
+		}
+		if typ == wire.ErrorResponse {
+			if s.phase != Busy && !last {
+				return lose
+			}
+			s.fatal = s.fatal || last
 		}
 	}
-	s.env.Drop(s.again)
-	s.again = nil
-	return false
+	s.forget() // from here on the answer is shown
+	if !s.owed.answered(typ) {
+		return lose
+	}
+	if typ != wire.ReadyForQuery {
+		return pass
+	}
+	return s.readiness(msg, all)
 }
 
-// field gives a field of an ErrorResponse or NoticeResponse (PostgreSQL
-// documentation, "Error and Notice Message Fields"): 'V' is the severity, never
-// translated, 'C' the SQLSTATE.
-func field(msg []byte, code byte) string {
+// readiness reads a ReadyForQuery. One with more than the transaction status,
+// which extended kernels append to, is shown without that.
+func (s *Session) readiness(msg []byte, all bool) fate {
+	if !all || len(msg) <= wire.HeaderSize {
+		return lose
+	}
+	switch status := msg[wire.HeaderSize]; status {
+	case wire.Idle, wire.InTransaction, wire.Failed:
+		s.status = status
+	default:
+		return lose
+	}
+	if len(msg) == wire.HeaderSize+1 {
+		return pass
+	}
+	return withhold
+}
+
+// showReady tells the client that its request has been answered.
+func (s *Session) showReady() {
+	from := len(s.scratch)
+	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
+	s.toClient(from)
+}
+
+// farewell reports whether a server says with this message that it ends the
+// connection: with a FATAL error, or, when all of its processes end at once, with a
+// WARNING of class 57P ("PostgreSQL Error Codes").
+func farewell(typ byte, msg []byte) bool {
+	fatal, warning, ends := false, false, false
 	for b := msg[wire.HeaderSize:]; len(b) > 1; {
 		end := bytes.IndexByte(b, 0)
 		if end < 0 {
-			return ""
+			break
 		}
-		if b[0] == code {
-			return string(b[1:end])
+		switch value := b[1:end]; b[0] {
+		case 'V': // the severity, not localized
+			fatal = string(value) == "FATAL" || string(value) == "PANIC"
+			warning = string(value) == "WARNING"
+		case 'C':
+			ends = bytes.HasPrefix(value, []byte("57P"))
 		}
 		b = b[end+1:]
 	}
-	return ""
+	if typ == wire.ErrorResponse {
+		return fatal
+	}
+	return warning && ends
 }
 
-// ready handles ReadyForQuery: show it, and let go of what is no longer needed.
-func (s *Session) ready(status byte) {
-	if _, ok := s.owed.answered(wire.ReadyForQuery); !ok {
-		s.ServerLost(s.at)
+// notified makes the fence dirty: who is told of another session's commit expects
+// to see it.
+func (s *Session) notified() {
+	s.fence.Wrote(s.held[s.at].by)
+	if s.phase == Busy || s.status != wire.Idle {
+		s.written = true // settled with what runs
 		return
 	}
-	from := len(s.scratch)
-	s.scratch = wire.AppendReadyForQuery(s.scratch, status)
-	s.toClient(from)
-	s.status = status
-	s.copyIn = false
-	if status == wire.Idle && s.written && s.owed.empty() {
+	s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
+}
+
+// ready handles what follows a ReadyForQuery: let go of what is no longer needed.
+func (s *Session) ready() {
+	if s.status == wire.Idle && s.written && s.owed.empty() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
@@ -163,19 +203,21 @@ func (s *Session) ready(status byte) {
 	}
 	s.do(Action{Op: OpAnswered})
 	s.extended = false
-	s.enter(Idle)
-	switch {
-	case s.fromClient > 0 && !s.discard:
-		// The client is in the middle of a message for a statement that is over (data
-		// for a copy that failed). The connection cannot be lent with half a message in
-		// it; what follows is ignored, as the server would.
-		s.discard = true
-		s.let(s.at, Broken)
-	case status == wire.Idle && s.pin == "" && !s.env.Settings().PerSession:
-		s.let(s.at, Clean)
+	s.letGo()
+	s.idle()
+}
+
+// letGo gives back what is not needed between statements. A connection that has
+// had half a message of the client (data for a copy that failed) gets the rest
+// first, which it ignores.
+func (s *Session) letGo() {
+	if s.status != wire.Idle || s.env.Settings().PerSession || s.fromClient > 0 && !s.discard {
+		return
 	}
-	if s.leaving && status == wire.Idle {
-		s.finish(&shutdown)
+	for slot := range slots {
+		if slot != PrimarySlot || s.pin == "" {
+			s.let(slot, Clean)
+		}
 	}
 }
 
@@ -189,6 +231,9 @@ func (s *Session) let(slot Slot, how Condition) {
 		how = Used
 	}
 	*h = held{}
+	if slot == s.at && s.fromClient > 0 {
+		s.discard = true
+	}
 	s.do(Action{Op: OpRelease, Slot: slot, How: how})
 }
 

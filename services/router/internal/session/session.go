@@ -59,9 +59,10 @@ type Session struct {
 	known   bool
 	problem Problem
 
-	owed     answers
+	owed answers
+	// extended says that what is being answered began with the extended protocol:
+	// the client's messages are forwarded as they come.
 	extended bool
-	copyIn   bool
 	// written says that what is being answered may have written.
 	written bool
 
@@ -82,6 +83,20 @@ type Session struct {
 
 	shown []handoff.Parameter
 	last  handoff.Route
+}
+
+// bound reports whether the session has something in its connection that another
+// one would not have: an open transaction, or state of the server session that it
+// relies on.
+func (s *Session) bound(slot Slot) bool {
+	h := &s.held[slot]
+	switch {
+	case !h.ok:
+		return false
+	case slot == s.at && s.status != wire.Idle:
+		return true
+	}
+	return slot == PrimarySlot && h.used && (s.pin != "" || s.env.Settings().PerSession)
 }
 
 // held is a connection the session holds.
@@ -139,7 +154,7 @@ func (s *Session) Reads() bool {
 	case Idle, Granted, Refused, Skipping:
 		return true
 	case Busy:
-		return s.fromClient > 0 || s.copyIn || s.extended && !s.owed.simple()
+		return s.fromClient > 0 || s.owed.copying || s.extended && s.owed.simples == 0
 	}
 	return false
 }

@@ -1,0 +1,193 @@
+package session_test
+
+import (
+	"fmt"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// owner is the event loop in miniature: it gives a session what arrives, keeps
+// what the session leaves unread, and performs actions in order. What every
+// owner may rely on is checked at every step, whatever the test is about.
+type owner struct {
+	s        *session.Session
+	settings session.Settings
+	verdicts map[string]verdict.Verdict
+
+	// act performs an action; data is a copy of the action's.
+	act func(a session.Action, data []byte)
+	// fail reports a broken promise.
+	fail func(format string, args ...any)
+
+	lent         [2]bool
+	serverUnread [2][]byte
+	clientUnread []byte
+	kept         int // copies the session has not dropped
+	closed       bool
+}
+
+// record is a session as it comes from its login.
+func record() *handoff.Record {
+	return &handoff.Record{
+		Session: "s-1", User: "app", Database: "app", Client: "unix", Protocol: 3 << 16,
+		Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1, 2, 3, 4}},
+	}
+}
+
+func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
+	o := &owner{
+		settings: session.Settings{Strict: true, MaxText: 1 << 10},
+		verdicts: map[string]verdict.Verdict{},
+		act:      func(session.Action, []byte) {},
+		fail:     fail,
+	}
+	o.s = session.New(rec, o)
+	return o
+}
+
+func (o *owner) Settings() *session.Settings { return &o.settings }
+
+func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {
+	v, ok := o.verdicts[string(text)]
+	return v, ok
+}
+
+func (o *owner) Keep(b []byte) []byte {
+	o.kept++
+	return append([]byte(nil), b...)
+}
+
+// Drop also spoils the copy, so that a later use of it shows.
+func (o *owner) Drop(b []byte) {
+	o.kept--
+	spoil(b)
+}
+
+func spoil(b []byte) {
+	for i := range b {
+		b[i] = 0xEE
+	}
+}
+
+// client gives bytes of the client.
+func (o *owner) client(b []byte) {
+	o.clientUnread = append(o.clientUnread, b...)
+	o.resume()
+}
+
+// resume gives what is unread for as long as the session makes use of it.
+func (o *owner) resume() {
+	for len(o.clientUnread) > 0 && o.s.Reads() {
+		steps := o.s.Steps()
+		given := append([]byte(nil), o.clientUnread...)
+		used := o.s.FromClient(given)
+		if used < 0 || used > len(given) {
+			o.fail("FromClient used %d of %d bytes", used, len(given))
+		}
+		o.clientUnread = o.clientUnread[used:]
+		o.perform()
+		spoil(given) // nobody may look at it any longer
+		if used == 0 && o.s.Steps() == steps {
+			break
+		}
+	}
+	o.check()
+}
+
+// server gives bytes of the connection in the slot.
+func (o *owner) server(slot session.Slot, b []byte) {
+	if !o.lent[slot] {
+		o.fail("bytes of a connection that is not lent")
+		return
+	}
+	given := append(o.serverUnread[slot], b...)
+	used := o.s.FromServer(slot, given)
+	if used < 0 || used > len(given) {
+		o.fail("FromServer used %d of %d bytes", used, len(given))
+	}
+	o.serverUnread[slot] = append([]byte(nil), given[used:]...)
+	o.perform()
+	spoil(given)
+	o.resume()
+}
+
+// tell calls a method that is told something else than bytes.
+func (o *owner) tell(f func()) {
+	f()
+	o.perform()
+	o.resume()
+}
+
+func (o *owner) granted(g *session.Grant) {
+	o.lent[g.Slot] = true
+	o.tell(func() { o.s.Granted(g) })
+}
+
+func (o *owner) lost(slot session.Slot) {
+	o.tell(func() { o.s.ServerLost(slot) })
+}
+
+func (o *owner) settled(mark uint64, at fence.Probe) (sure bool) {
+	o.tell(func() { sure = o.s.Settled(mark, at) })
+	return sure
+}
+
+// perform performs what there is to do, and what that leads to.
+func (o *owner) perform() {
+	for i := 0; i < len(o.s.Actions()); i++ {
+		a := o.s.Actions()[i]
+		if o.closed {
+			o.fail("%s after close", a.Op)
+			break
+		}
+		data := append([]byte(nil), a.Data...)
+		switch a.Op {
+		case session.OpToServer:
+			if !o.lent[a.Slot] {
+				o.fail("bytes for the %s connection, which is not lent", a.Slot)
+			}
+		case session.OpRelease:
+			if !o.lent[a.Slot] {
+				o.fail("the %s connection is released, but not lent", a.Slot)
+			}
+			if len(o.serverUnread[a.Slot]) > 0 {
+				a.How = session.Broken // what the session has not used is the loop's to notice
+			}
+		case session.OpClose:
+			o.closed = true
+		}
+		o.act(a, data)
+		if a.Op == session.OpRelease {
+			o.lent[a.Slot] = false
+			o.serverUnread[a.Slot] = nil
+		}
+	}
+	o.s.Reset()
+}
+
+// check looks at what must be true between two events.
+func (o *owner) check() {
+	p := o.s.Phase()
+	if o.closed != (p == session.Closed) {
+		o.fail("phase %s, closed %v", p, o.closed)
+	}
+	for slot := range session.Slot(2) {
+		if o.s.Holds(slot) != o.lent[slot] {
+			o.fail("the session holds its %s connection: %v; it was lent: %v", slot, o.s.Holds(slot), o.lent[slot])
+		}
+	}
+	if (p == session.Granted || p == session.Busy) && !o.lent[o.s.Slot()] {
+		o.fail("%s without a connection", p)
+	}
+	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued {
+		o.fail("%d copies kept while %s", o.kept, p)
+	}
+}
+
+// promise is a broken promise, for tests that go on by panicking out of a step.
+type promise string
+
+func broken(format string, args ...any) { panic(promise(fmt.Sprintf(format, args...))) }

@@ -1,0 +1,231 @@
+package session_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// writer makes up what a client sends.
+type writer struct {
+	r   *rand.Rand
+	ids int
+	// simple leaves the extended protocol out.
+	simple bool
+	out    []byte
+}
+
+func (c *writer) send(kind string, args ...string) {
+	for i := range args {
+		args[i] = `"` + args[i]
+	}
+	b, err := encode(clientKinds, append([]string{kind}, args...))
+	if err != nil {
+		panic(err)
+	}
+	c.out = append(c.out, b...)
+}
+
+func (c *writer) statement() string {
+	c.ids++
+	verbs := []string{
+		"rows 1", "rows 2", "rows 3", "rows 40", "value 0", "value 0", "recall 0", "write 0", "write 0", "begin 0", "commit 0",
+		"rollback 0", "fail w", "fail r", "copyout 1", "notice 0", "remember", "",
+	}
+	v := verbs[c.r.IntN(len(verbs))]
+	switch v {
+	case "":
+		return " "
+	case "remember":
+		if c.r.IntN(3) > 0 {
+			return fmt.Sprintf("rows 1 i%d", c.ids) // it pins the session: not too often
+		}
+		return fmt.Sprintf("remember m%d i%d", c.ids, c.ids)
+	}
+	return fmt.Sprintf("%s i%d", v, c.ids)
+}
+
+// group writes one request, or one sequence of the extended protocol.
+func (c *writer) group() {
+	kinds := 12
+	if c.simple {
+		kinds = 10
+	}
+	switch n := c.r.IntN(kinds); {
+	case n < 6:
+		c.send("Query", c.statement())
+	case n < 7:
+		c.send("Query", c.statement()+";"+c.statement()+";"+c.statement())
+	case n < 8: // longer than what is judged
+		c.send("Query", c.statement()+strings.Repeat(" ", 1500))
+	case n < 10:
+		c.ids++
+		text := fmt.Sprintf("copyin 0 i%d", c.ids)
+		if c.r.IntN(6) == 0 {
+			text = fmt.Sprintf("copyfail 0 i%d", c.ids)
+		}
+		if c.r.IntN(3) == 0 {
+			text += ";" + c.statement()
+		}
+		c.send("Query", text)
+		c.data()
+	default:
+		c.sequence()
+	}
+}
+
+// data is what follows a statement that copies in.
+func (c *writer) data() {
+	for range c.r.IntN(4) {
+		switch c.r.IntN(12) {
+		case 0:
+			c.send("CopyData", "bad")
+		case 1:
+			c.send("Flush")
+		case 2:
+			c.send("CopyData", strings.Repeat("x", 300))
+		default:
+			c.send("CopyData", "data")
+		}
+	}
+	if c.r.IntN(5) == 0 {
+		c.send("CopyFail", "enough")
+	} else {
+		c.send("CopyDone")
+	}
+}
+
+func (c *writer) sequence() {
+	for range 1 + c.r.IntN(4) {
+		switch c.r.IntN(8) {
+		case 0:
+			c.ids++
+			c.send("Parse", fmt.Sprintf("unparsable 0 i%d", c.ids))
+		case 1:
+			c.send("Flush")
+		case 2:
+			c.send("Close")
+		case 3:
+			c.send("FunctionCall")
+		case 4:
+			c.send("Query", c.statement())
+		case 5:
+			c.ids++
+			verb := "copyin"
+			if c.r.IntN(4) == 0 {
+				verb = "copyfail"
+			}
+			c.send("Parse", fmt.Sprintf("%s 0 i%d", verb, c.ids))
+			c.send("Bind")
+			c.send("Execute")
+			early := c.r.IntN(2) == 0
+			if early {
+				c.send("Sync") // as libpq does, before it knows that data is wanted
+			}
+			c.data()
+			if early {
+				c.send("Sync")
+			}
+		default:
+			s := c.statement()
+			if c.r.IntN(10) == 0 {
+				s = fmt.Sprintf("defer 0 i%d", c.ids)
+			}
+			if strings.TrimSpace(s) == "" {
+				s = fmt.Sprintf("rows 0 i%d", c.ids)
+			}
+			c.send("Parse", s)
+			c.send("Bind")
+			c.send("Describe")
+			c.send("Execute")
+		}
+		if c.r.IntN(3) == 0 {
+			c.send("Sync")
+		}
+	}
+	c.send("Sync")
+}
+
+// direct gives what the client gets from a server without anything in between.
+func direct(stream []byte) []byte {
+	p := &postgres{cl: &cluster{ran: map[string]int{}}, status: wire.Idle, in: append([]byte(nil), stream...)}
+	for p.step() {
+	}
+	return p.out
+}
+
+// seed runs f with one seed, and fails the test with it if a promise is broken.
+func seed(t *testing.T, n uint64, f func(r *rand.Rand)) {
+	t.Helper()
+	defer func() {
+		if e := recover(); e != nil {
+			p, ok := e.(promise)
+			if !ok {
+				t.Logf("seed %d", n)
+				panic(e)
+			}
+			t.Errorf("seed %d: %s", n, string(p))
+		}
+	}()
+	f(rand.New(rand.NewPCG(n, 1)))
+}
+
+const seeds = 10000
+
+// TestLikeADirectConnection compares what a client of the router gets with what
+// it would get from the server, byte for byte, with every order of events, every
+// way of cutting the streams, and reads going to a replica that lags.
+func TestLikeADirectConnection(t *testing.T) {
+	for n := range uint64(seeds) {
+		seed(t, n, func(r *rand.Rand) {
+			c := &writer{r: r}
+			for range 1 + r.IntN(6) {
+				c.group()
+			}
+			w := newWorld(r, c.out)
+			w.o.settings.PerSession = r.IntN(3) == 0
+			w.o.s.Start([]handoff.Parameter{})
+			w.o.perform()
+			greeting := len(w.got)
+			for {
+				es := w.events()
+				if len(es) == 0 && w.settled() {
+					break
+				}
+				if len(es) > 0 {
+					es[r.IntN(len(es))]()
+				}
+				w.bounded()
+			}
+			want := direct(c.out)
+			if !bytes.Equal(w.got[greeting:], want) {
+				p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
+				broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
+			}
+			if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
+				broken("stuck: %s after\n%s", p, (&printer{kinds: clientKinds}).print(c.out))
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// settled reports that chance alone did not keep the list of events empty.
+func (w *world) settled() bool {
+	return !w.awaiting
+}
+
+// bounded checks that nothing piles up.
+func (w *world) bounded() {
+	if n := len(w.o.clientUnread); n > len(w.stream) || w.fed == len(w.stream) && w.o.s.Phase() == session.Busy && n > 0 && w.o.s.Reads() && len(w.o.clientUnread) > 5000 {
+		broken("%d bytes of the client are unread", n)
+	}
+}

@@ -1,0 +1,400 @@
+package session_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what happens into the scenario files")
+
+// TestScenarios plays testdata/*.txt. A scenario opens with a comment that says
+// which failure it pins. Its lines starting with ">" are events; the indented
+// lines below one are what the session does then, and the state it is in after
+// it (go test -run TestScenarios -rewrite ./internal/session).
+func TestScenarios(t *testing.T) {
+	for _, file := range scenarios(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			in, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.HasPrefix(in, []byte("# ")) {
+				t.Error("it does not say which failure it pins")
+			}
+			p := newPlay(t, 0)
+			var out strings.Builder
+			for line := range strings.Lines(string(in)) {
+				switch {
+				case strings.HasPrefix(line, "> "):
+					out.WriteString(line)
+					for _, l := range p.event(strings.TrimSpace(line[2:])) {
+						out.WriteString("  " + l + "\n")
+					}
+				case !strings.HasPrefix(line, "  "):
+					out.WriteString(line)
+				}
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got, want := out.String(), string(in); got != want {
+				t.Errorf("another course than the file's:\n%s", firstDifference(got, want))
+			}
+		})
+	}
+}
+
+// TestScenariosInPieces plays every scenario again with all bytes arriving in
+// pieces of one byte, of three and of seven. Nothing else may change: what is
+// sent where, byte for byte, and what is done in which order.
+func TestScenariosInPieces(t *testing.T) {
+	for _, file := range scenarios(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			in, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			play := func(piece int) *play {
+				p := newPlay(t, piece)
+				for line := range strings.Lines(string(in)) {
+					if e, ok := strings.CutPrefix(line, "> "); ok {
+						p.event(strings.TrimSpace(e))
+					}
+				}
+				return p
+			}
+			whole := play(0)
+			for _, piece := range []int{1, 3, 7} {
+				p := play(piece)
+				for name, want := range whole.sent {
+					if got := p.sent[name]; !bytes.Equal(got, want) {
+						t.Errorf("in pieces of %d, to %s went\n%q\ninstead of\n%q", piece, name, got, want)
+					}
+				}
+				if got, want := strings.Join(p.done, "\n"), strings.Join(whole.done, "\n"); got != want {
+					t.Errorf("in pieces of %d:\n%s", piece, firstDifference(got, want))
+				}
+			}
+		})
+	}
+}
+
+func scenarios(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	return files
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range g {
+		if i >= len(w) || g[i] != w[i] {
+			exp := "the end"
+			if i < len(w) {
+				exp = w[i]
+			}
+			return fmt.Sprintf("line %d: got  %s\nline %d: want %s", i+1, g[i], i+1, exp)
+		}
+	}
+	return fmt.Sprintf("it ends after line %d, want more: %s", len(g), w[len(g)])
+}
+
+// play is one run of a scenario.
+type play struct {
+	t     *testing.T
+	piece int // how many bytes arrive at once, 0 for all
+	o     *owner
+	lines []string
+	// held back by first=N, until "rest".
+	held map[string][]byte
+	to   map[string]*printer
+	// sent and done are the whole run's, for comparison with another.
+	sent map[string][]byte
+	done []string
+	mark uint64
+}
+
+func newPlay(t *testing.T, piece int) *play {
+	p := &play{t: t, piece: piece, held: map[string][]byte{}, sent: map[string][]byte{}, to: map[string]*printer{
+		"client": {kinds: serverKinds}, "primary": {kinds: clientKinds}, "replica": {kinds: clientKinds},
+	}}
+	p.begin(record())
+	return p
+}
+
+func (p *play) begin(rec *handoff.Record) {
+	p.o = newOwner(rec, func(format string, args ...any) { p.t.Errorf(format, args...) })
+	p.o.act = p.act
+}
+
+// act writes an action down.
+func (p *play) act(a session.Action, data []byte) {
+	switch a.Op {
+	case session.OpToClient, session.OpToServer:
+		name := "client"
+		if a.Op == session.OpToServer {
+			name = a.Slot.String()
+		}
+		p.sent[name] = append(p.sent[name], data...)
+		p.lines = append(p.lines, name+"< "+p.to[name].print(data))
+		return
+	}
+	s := a.Op.String()
+	switch a.Op {
+	case session.OpJudge:
+		s += " " + strconv.Quote(string(data))
+	case session.OpAcquire:
+		s += " " + a.Request.Reason.String()
+		if a.Request.Read {
+			s = a.Op.String() + " read"
+		}
+		if a.Request.Strict && !a.Request.Fence.IsZero() {
+			s += " fence " + position(a.Request.Fence)
+		}
+		for i := range 8 {
+			if a.Request.Tried.Has(i) {
+				s += fmt.Sprintf(" not %d", i)
+			}
+		}
+	case session.OpRelease:
+		s += fmt.Sprintf(" %s %s", a.Slot, a.How)
+		p.to[a.Slot.String()].rest = 0
+	case session.OpSettle:
+		p.mark = a.Mark
+		s += fmt.Sprintf(" %d", a.Mark)
+	case session.OpCancel:
+		s += " " + a.Slot.String()
+	}
+	p.lines = append(p.lines, s)
+	p.done = append(p.done, s)
+}
+
+func position(at lsn.Position) string { return fmt.Sprintf("%d@%s", at.Timeline, at.LSN) }
+
+// state writes what can be seen of a session between events.
+func (p *play) state() string {
+	s := "= " + p.o.s.Phase().String()
+	if p.o.s.Fence().Dirty() {
+		s += ", fence dirty"
+	} else if at := p.o.s.Fence().Position(); !at.IsZero() {
+		s += ", fence " + position(at)
+	}
+	if n := len(p.o.clientUnread); n > 0 {
+		s += fmt.Sprintf(", %d bytes unread", n)
+	}
+	return s
+}
+
+// event plays one event and gives what it led to.
+func (p *play) event(line string) []string {
+	p.lines = nil
+	ws, err := words(line)
+	if err == nil {
+		err = p.run(ws[0], ws[1:])
+	}
+	if err != nil {
+		p.t.Fatalf("%s: %v", line, err)
+	}
+	state := p.state()
+	p.done = append(p.done, state)
+	return append(p.lines, state)
+}
+
+func (p *play) run(name string, args []string) error {
+	s := p.o.s
+	switch name {
+	case "set":
+		return p.set(args)
+	case "record": // a session that was served before: its pin and its fence
+		rec := record()
+		rec.Live = &handoff.Live{Pin: strings.TrimPrefix(args[0], `"`), Fence: handoff.Fence{Position: at(args[1]), Dirty: len(args) > 2}}
+		p.begin(rec)
+	case "start": // with the parameters that are known, if any
+		var params []handoff.Parameter
+		for _, a := range args {
+			k, v, _ := strings.Cut(a, "=")
+			params = append(params, handoff.Parameter{Name: k, Value: v})
+		}
+		p.o.tell(func() { s.Start(params) })
+	case "known":
+		p.o.verdicts[strings.TrimPrefix(args[0], `"`)] = judgement(args[1:])
+	case "verdict":
+		p.o.tell(func() { s.Judged(judgement(args)) })
+	case "client":
+		return p.bytes("client", clientKinds, args, p.o.client)
+	case "primary", "replica":
+		return p.bytes(name, serverKinds, args, func(b []byte) { p.o.server(slot(name), b) })
+	case "granted":
+		p.o.granted(grant(args))
+	case "refused":
+		p.o.tell(func() {
+			s.Refuse(&session.Problem{Code: args[0], Message: strings.TrimPrefix(args[1], `"`)})
+		})
+	case "lost":
+		p.o.lost(slot(args[0]))
+	case "settled": // with the last mark, on backend 0; optionally its run
+		probe := fence.Probe{Position: at(args[0]), Server: fence.Server{Run: 1}}
+		if len(args) > 1 {
+			run, err := strconv.Atoi(strings.TrimPrefix(args[1], "run="))
+			if err != nil {
+				return err
+			}
+			probe.Server.Run = uint32(run)
+		}
+		if !p.o.settled(p.mark, probe) {
+			p.lines = append(p.lines, "perhaps lost")
+		}
+	case "warn":
+		p.o.tell(func() { s.Warn("01000", "look out", "") })
+	default:
+		f, ok := map[string]func(){
+			"fence-ready": s.FenceReady, "cancel": s.Cancel, "gone": s.ClientGone, "stop": s.Stop, "kill": s.Kill,
+		}[name]
+		if !ok {
+			return fmt.Errorf("no event is called %s", name)
+		}
+		p.o.tell(f)
+	}
+	return nil
+}
+
+func (p *play) set(args []string) error {
+	for _, a := range args {
+		k, v, _ := strings.Cut(a, "=")
+		switch k {
+		case "strict":
+			p.o.settings.Strict = v == "on"
+		case "per-session":
+			p.o.settings.PerSession = v == "on"
+		case "max-text":
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				return err
+			}
+			p.o.settings.MaxText = n
+		default:
+			return fmt.Errorf("no setting is called %s", k)
+		}
+	}
+	return nil
+}
+
+// bytes gives messages to one of the streams: all of them, only the first N
+// bytes (first=N), or what was held back then (rest).
+func (p *play) bytes(name string, kinds []kind, args []string, give func([]byte)) error {
+	var b []byte
+	if args[0] == "rest" {
+		b, p.held[name] = p.held[name], nil
+	} else {
+		first := -1
+		if n, ok := strings.CutPrefix(args[0], "first="); ok {
+			var err error
+			if first, err = strconv.Atoi(n); err != nil {
+				return err
+			}
+			args = args[1:]
+		}
+		var err error
+		if b, err = encode(kinds, args); err != nil {
+			return err
+		}
+		if first >= 0 {
+			b, p.held[name] = b[:first], b[first:]
+		}
+	}
+	if p.piece == 0 {
+		give(b)
+		return nil
+	}
+	for len(b) > 0 && !p.o.closed {
+		if name != "client" && !p.o.lent[slot(name)] {
+			break // what the server says after that, nobody hears
+		}
+		n := min(p.piece, len(b))
+		give(b[:n])
+		b = b[n:]
+	}
+	return nil
+}
+
+func slot(name string) session.Slot {
+	if name == "replica" {
+		return session.ReplicaSlot
+	}
+	return session.PrimarySlot
+}
+
+// judgement reads "read" or "write" and effects. A verdict has a fingerprint
+// unless it says unjudged.
+func judgement(args []string) verdict.Verdict {
+	v := verdict.Verdict{Fingerprint: 1}
+	for _, a := range args {
+		switch a {
+		case "read":
+			v.Kind = verdict.Read
+		case "unjudged":
+			v = verdict.Unclassified()
+		case "transaction":
+			v.Effects |= verdict.Transaction
+		case "session":
+			v.Effects |= verdict.Session
+		case "unproven":
+			v.Effects |= verdict.Unproven
+		}
+	}
+	return v
+}
+
+// grant reads a slot and options. Backend 0 is the primary, 1 a replica.
+func grant(args []string) *session.Grant {
+	g := &session.Grant{
+		Slot: slot(args[0]), Name: "p0", Role: route.RolePrimary, Reason: route.ReasonWrite, Waited: 5 * time.Microsecond,
+		Server:     fence.Server{Run: 1},
+		Parameters: []handoff.Parameter{{Name: "server_version", Value: "15.4"}, {Name: "in_hot_standby", Value: "on"}},
+	}
+	if g.Slot == session.ReplicaSlot {
+		g.Backend, g.Name, g.Role, g.Reason = 1, "r1", route.RoleReplica, route.ReasonRead
+		g.Replayed = lsn.Position{Timeline: 1, LSN: 0x200}
+	}
+	for _, a := range args[1:] {
+		if n, err := strconv.Atoi(strings.TrimPrefix(a, "backend=")); err == nil {
+			g.Backend, g.Name = n, fmt.Sprintf("r%d", n)
+		}
+	}
+	g.Server.Backend = g.Backend
+	return g
+}
+
+// at reads timeline@LSN.
+func at(s string) lsn.Position {
+	tl, l, _ := strings.Cut(s, "@")
+	n, err := strconv.Atoi(tl)
+	if err != nil {
+		panic(fmt.Sprintf("position %q: %v", s, err))
+	}
+	x, err := lsn.Parse(l)
+	if err != nil {
+		panic(fmt.Sprintf("position %q: %v", s, err))
+	}
+	return lsn.Position{Timeline: lsn.Timeline(n), LSN: x}
+}

@@ -1,0 +1,235 @@
+package session_test
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// world is one session among model servers: a primary and a replica that replays
+// when it likes. Everything that can happen next is put in order by chance.
+type world struct {
+	r  *rand.Rand
+	o  *owner
+	cl *cluster
+
+	stream []byte // what the client sends
+	fed    int
+	got    []byte // what the client has received
+
+	conns    [2]*postgres
+	pooled   [2][]*postgres
+	shows    uint64 // the writes that the replica has replayed
+	question []byte
+	queued   *route.Request
+	awaiting bool
+	marks    []uint64
+	run      uint32
+
+	faults bool
+	// canceled is how many cancel requests have reached a server.
+	canceled int
+}
+
+func newWorld(r *rand.Rand, stream []byte) *world {
+	w := &world{r: r, cl: &cluster{ran: map[string]int{}}, stream: stream, run: 1}
+	w.o = newOwner(record(), broken)
+	w.o.act = w.act
+	return w
+}
+
+// judge is the model's classifier.
+func judge(text string) verdict.Verdict {
+	v := verdict.Verdict{Kind: verdict.Read, Fingerprint: 1}
+	for s := range strings.SplitSeq(text, ";") {
+		f := append(strings.Fields(s), "", "")
+		switch f[0] {
+		case "rows", "value", "recall", "copyout":
+		case "fail":
+			if f[1] != "r" {
+				v.Kind = verdict.Write
+			}
+		case "remember":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Session
+		case "begin", "commit", "rollback":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Transaction
+		default:
+			v.Kind = verdict.Write
+		}
+	}
+	return v
+}
+
+func (w *world) act(a session.Action, data []byte) {
+	switch a.Op {
+	case session.OpToClient:
+		w.got = append(w.got, data...)
+	case session.OpToServer:
+		p := w.conns[a.Slot]
+		w.writesAreFenced(p, data)
+		p.in = append(p.in, data...)
+	case session.OpJudge:
+		w.question = data
+	case session.OpAcquire:
+		r := a.Request
+		w.queued = &r
+	case session.OpWithdraw:
+		w.question, w.queued, w.awaiting = nil, nil, false
+	case session.OpRelease:
+		w.release(a)
+	case session.OpSettle:
+		w.marks = append(w.marks, a.Mark)
+	case session.OpAwaitFence:
+		w.awaiting = true
+	case session.OpCancel:
+		w.canceled++
+	}
+}
+
+// writesAreFenced checks that the fence is dirty before the first byte of a
+// message that may write.
+func (w *world) writesAreFenced(p *postgres, data []byte) {
+	if len(p.in) > 0 || w.o.s.Fence().Dirty() {
+		return // in the middle of what came before, or dirty
+	}
+	typ, total, err := wire.Header(data)
+	if err != nil || typ == wire.CopyData || typ == wire.CopyDone || typ == wire.CopyFail {
+		return
+	}
+	if typ == wire.Query && total > 0 && total <= len(data) && judge(strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")).Kind == verdict.Read {
+		return
+	}
+	broken("%.60q is sent while the fence is clean", data)
+}
+
+func (w *world) release(a session.Action) {
+	p := w.conns[a.Slot]
+	w.conns[a.Slot] = nil
+	if a.How == session.Broken {
+		return
+	}
+	if !p.idle() {
+		broken("a connection in status %c, with %q to do and %q to say, is released %s", p.status, p.in, p.out, a.How)
+	}
+	if a.How == session.Clean && p.memory != "" {
+		broken("a connection with state is released as clean")
+	}
+	p.memory = ""
+	w.pooled[a.Slot] = append(w.pooled[a.Slot], p)
+}
+
+// lend lends the connection that the request asks for.
+func (w *world) lend() {
+	r := w.queued
+	w.queued = nil
+	slot, reason := session.PrimarySlot, r.Reason
+	if r.Read && w.r.IntN(4) > 0 && !r.Tried.Has(1) && (!r.Strict || lsn.LSN(w.shows) >= r.Fence.LSN) {
+		slot, reason = session.ReplicaSlot, route.ReasonRead
+	}
+	if w.conns[slot] == nil {
+		if n := len(w.pooled[slot]); n > 0 {
+			w.conns[slot] = w.pooled[slot][n-1]
+			w.pooled[slot] = w.pooled[slot][:n-1]
+		} else {
+			w.conns[slot] = &postgres{cl: w.cl, status: wire.Idle, replica: slot == session.ReplicaSlot}
+		}
+	}
+	w.o.granted(&session.Grant{
+		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason,
+		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)},
+	})
+}
+
+// probe settles everything that has been answered so far.
+func (w *world) probe() {
+	at := fence.Probe{Position: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.cl.writes)}, Server: fence.Server{Run: w.run}}
+	for _, m := range w.marks {
+		w.o.settled(m, at)
+	}
+	w.marks = nil
+	if w.awaiting && !w.o.s.Fence().Dirty() {
+		w.fenceReady()
+	}
+}
+
+func (w *world) fenceReady() {
+	w.awaiting = false
+	w.o.tell(w.o.s.FenceReady)
+}
+
+// events gives what can happen next; none if nothing can.
+func (w *world) events() []func() {
+	var es []func()
+	if w.o.closed {
+		return nil
+	}
+	if w.fed < len(w.stream) && w.o.s.Reads() {
+		es = append(es, func() {
+			n := w.piece(len(w.stream) - w.fed)
+			w.fed += n
+			w.o.client(w.stream[w.fed-n : w.fed])
+		})
+	}
+	if w.question != nil {
+		es = append(es, func() {
+			v := judge(string(w.question))
+			if w.r.IntN(20) == 0 {
+				v = verdict.Unclassified()
+				v.Effects |= verdict.Session
+			}
+			w.question = nil
+			w.o.tell(func() { w.o.s.Judged(v) })
+		})
+	}
+	if w.queued != nil {
+		es = append(es, w.lend)
+	}
+	if w.awaiting && w.r.IntN(4) == 0 {
+		es = append(es, w.fenceReady) // too late
+	}
+	if len(w.marks) > 0 {
+		es = append(es, w.probe)
+	}
+	if w.shows < w.cl.writes && w.r.IntN(2) == 0 {
+		es = append(es, func() { w.shows++ })
+	}
+	for slot, p := range w.conns {
+		if p == nil {
+			continue
+		}
+		p.shows = w.shows
+		if _, total, err := wire.Header(p.in); err == nil && total > 0 && len(p.in) >= total && !p.dead {
+			es = append(es, func() { p.step() })
+		}
+		if len(p.out) > 0 {
+			es = append(es, func() {
+				n := w.piece(len(p.out))
+				b := p.out[:n:n]
+				p.out = p.out[n:]
+				w.o.server(session.Slot(slot), b)
+			})
+		} else if p.dead {
+			es = append(es, func() { w.o.lost(session.Slot(slot)) })
+		}
+	}
+	return es
+}
+
+// piece is the size of a part of n bytes: often all, often a few.
+func (w *world) piece(n int) int {
+	switch w.r.IntN(3) {
+	case 0:
+		return n
+	case 1:
+		return 1 + w.r.IntN(min(n, 12))
+	}
+	return 1 + w.r.IntN(n)
+}
