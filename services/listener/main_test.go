@@ -353,6 +353,23 @@ func TestSessionGoesOnToAnotherRouter(t *testing.T) {
 	}
 }
 
+func TestEndThatOvertakesItsAcknowledgementIsCounted(t *testing.T) {
+	l := start(t, nil)
+	r := l.router(&routertest.Router{ID: "1", Behaviour: routertest.Hasty})
+	if _, err := l.dial("alice", "pencil"); err == nil {
+		t.Fatal("the session was served")
+	}
+	<-r.Offered
+	l.wait("everybody is out", func() bool {
+		return l.gauge("pgpilot_listener_clients")+l.gauge("pgpilot_listener_logins") == 0
+	})
+	r.Kill()
+	l.wait("the router is gone", func() bool { return l.gauge("pgpilot_listener_routers") == 0 })
+	if n := l.gauge("pgpilot_listener_clients"); n != 0 {
+		t.Errorf("%v places are taken", n)
+	}
+}
+
 func TestNoRouterIsSaidAfterLogin(t *testing.T) {
 	l := start(t, nil)
 	_, err := l.dial("alice", "pencil")

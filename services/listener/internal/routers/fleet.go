@@ -256,7 +256,7 @@ func (f *Fleet) settle(l *link, session string, a answer) {
 	defer f.state.Unlock()
 	ch, ok := l.pending[session]
 	if !ok {
-		return // its hand-over has been given up; the router finds the socket shut down
+		return // it has ended already
 	}
 	delete(l.pending, session)
 	if a == acknowledged {
@@ -266,11 +266,17 @@ func (f *Fleet) settle(l *link, session string, a answer) {
 	f.signalLocked()
 }
 
+// end forgets sessions. One that ended before its acknowledgement came was taken
+// all the same: the client may have been served and gone by then.
 func (f *Fleet) end(l *link, sessions []string) {
 	f.state.Lock()
 	defer f.state.Unlock()
 	for _, s := range sessions {
-		if _, ok := l.sessions[s]; !ok {
+		if ch, ok := l.pending[s]; ok {
+			delete(l.pending, s)
+			ch <- acknowledged
+			f.signalLocked()
+		} else if _, ok := l.sessions[s]; !ok {
 			continue
 		}
 		delete(l.sessions, s)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/rundir"
@@ -24,6 +25,8 @@ const (
 	Die
 	// Hang never answers.
 	Hang
+	// Hasty reports the session's end, and only then acknowledges it.
+	Hasty
 )
 
 // Router is a running fake. Its fields are set before Start and not changed.
@@ -164,6 +167,10 @@ func (r *Router) session(c *handoff.Conn, m *handoff.Message) bool {
 		return false
 	case Hang:
 		return true
+	case Hasty:
+		_ = unix.Shutdown(m.FDs[0], unix.SHUT_RDWR) // the client may be gone
+		return c.Send(handoff.TypeEnded, handoff.Ended{Sessions: []string{rec.Session}}) == nil &&
+			c.Send(handoff.TypeAck, handoff.SessionRef{Session: rec.Session}) == nil
 	}
 	if c.Send(handoff.TypeAck, handoff.SessionRef{Session: rec.Session}) != nil {
 		return false
