@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -20,14 +19,6 @@ const SocketName = "bus.sock"
 // inboxPrefix keeps the services' answers apart from the _INBOX subjects that
 // other clients of a shared NATS listen on.
 const inboxPrefix = "_PGPILOT"
-
-// A lost connection is tried again after firstDelay, then after twice as long
-// each time up to lastDelay, always plus up to as much again by chance, so that
-// many routers do not come back in one moment.
-const (
-	firstDelay = 20 * time.Millisecond
-	lastDelay  = 500 * time.Millisecond
-)
 
 // pingInterval bounds how long a bus that hangs without closing its connections
 // goes unnoticed (twice this).
@@ -55,12 +46,13 @@ type Options struct {
 //
 // The connection closes when ctx ends, or earlier with Close.
 func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error) {
+	out := &outage{log: o.Log}
 	opts := []nats.Option{
 		nats.Name(o.Name),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
-		nats.CustomReconnectDelay(reconnectDelay),
+		nats.CustomReconnectDelay(out.delay),
 		// A bus that refuses the credential may be restarted with another one.
 		nats.IgnoreAuthErrorAbort(),
 		nats.PingInterval(pingInterval),
@@ -68,15 +60,18 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 		nats.ConnectHandler(func(*nats.Conn) {
 			o.Metrics.connection(true)
 			o.Log.Info("bus connected")
+			out.over()
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			o.Metrics.connection(true)
 			o.Log.Info("bus connected again")
+			out.over()
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { out.because(err) }),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			o.Metrics.connection(false)
 			if !nc.IsClosed() && ctx.Err() == nil {
-				o.Log.Warn("bus lost, looking for it", "error", err)
+				out.because(err)
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
@@ -107,20 +102,10 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 	if err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", err)
 	}
-	if !nc.IsConnected() {
-		o.Log.Warn("bus not reachable yet, looking for it", "error", nc.LastError())
-	}
+	out.nc.Store(nc)
 	forget := context.AfterFunc(ctx, nc.Close)
 	nc.SetClosedHandler(func(*nats.Conn) { forget() })
 	return nc, nil
-}
-
-func reconnectDelay(attempts int) time.Duration {
-	d := lastDelay
-	if attempts < 16 {
-		d = min(d, firstDelay<<max(attempts-1, 0))
-	}
-	return d + rand.N(d)
 }
 
 // socketDialer leads every address to the bus's socket.

@@ -145,7 +145,10 @@ type ear struct {
 const heard = 1 << 13
 
 func (e *ear) about(backend string) chan bus.Lag {
-	ch, _ := e.lags.LoadOrStore(backend, make(chan bus.Lag, heard))
+	ch, ok := e.lags.Load(backend)
+	if !ok {
+		ch, _ = e.lags.LoadOrStore(backend, make(chan bus.Lag, heard))
+	}
 	return ch.(chan bus.Lag)
 }
 

@@ -185,7 +185,7 @@ func TestWatching(t *testing.T) {
 		d := runDir(t)
 		cfg := configure(c)
 		cfg.Health.Interval = config.Duration(200 * time.Millisecond) // time to take the place it leaves
-		cfg.Health.FailureThreshold = 1
+		cfg.Health.FailureThreshold = 3
 		start(t, d, cfg)
 		e := listen(t, d)
 		e.lag(t, "replica2", "before", caughtUp)
@@ -199,13 +199,16 @@ func TestWatching(t *testing.T) {
 				break
 			}
 		}
-		for refusals := 0; refusals < 5; {
-			l := e.lag(t, "replica2", "a refusal", func(l bus.Lag) bool { return l.Error != "" || !l.Healthy })
-			if !strings.Contains(l.Error, "53300") || !l.Healthy {
-				t.Fatalf("a full server is told to be %+v", l)
+		refusals := 0
+		e.lag(t, "replica2", "more refusals than make it ill", func(l bus.Lag) bool {
+			if !l.Healthy {
+				t.Fatalf("a full server is told to be ill: %+v", l)
 			}
-			refusals++
-		}
+			if strings.Contains(l.Error, "53300") {
+				refusals++
+			}
+			return refusals == 2*cfg.Health.FailureThreshold
+		})
 		for _, c := range occupied {
 			c.Close(t.Context())
 		}

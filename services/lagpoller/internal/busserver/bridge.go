@@ -69,13 +69,30 @@ func (b *bridge) join(c *net.UnixConn) {
 		return
 	}
 	b.wg.Add(2)
-	flow := func(dst, src net.Conn) {
+	// A direction that ends closes only where it wrote to: what the other one has
+	// in hand, such as the server's reason for closing, still arrives, and then it
+	// ends by that close.
+	flow := func(dst net.Conn, w io.Writer, src net.Conn) {
 		defer b.wg.Done()
-		_, _ = io.Copy(dst, src) // how it ended is the server's and the client's to report
-		b.drop(c, s)
+		_, _ = io.Copy(w, src) // how it ended is the server's and the client's to report
+		b.drop(dst)
 	}
-	go flow(s, c)
-	go flow(c, s)
+	go flow(s, s, c)
+	go flow(c, guarded{c}, s)
+}
+
+// guarded gives up on a client that does not read. The server has its own limit for
+// that, but cannot reach the client's end of the pair.
+type guarded struct{ net.Conn }
+
+const writeTimeout = 10 * time.Second
+
+// Write implements io.Writer.
+func (g guarded) Write(p []byte) (int, error) {
+	if err := g.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return g.Conn.Write(p)
 }
 
 func (b *bridge) keep(pair ...net.Conn) bool {
@@ -91,13 +108,11 @@ func (b *bridge) keep(pair ...net.Conn) bool {
 	return !b.done
 }
 
-func (b *bridge) drop(pair ...net.Conn) {
+func (b *bridge) drop(c net.Conn) {
+	c.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range pair {
-		c.Close()
-		delete(b.conns, c)
-	}
+	delete(b.conns, c)
 }
 
 func (b *bridge) stopAccepting() { b.listener.Close() }
