@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestCopy(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	c := r.connect()
+	c.must("CREATE TABLE rows (id int PRIMARY KEY, text text)")
+	works := func(t *testing.T, want string) {
+		t.Helper()
+		if got := c.one("SELECT count(*) FROM rows"); got != want {
+			t.Errorf("%s rows afterwards, want %s", got, want)
+		}
+		c.must("DELETE FROM rows")
+		if got := c.one("SELECT count(*) FROM rows"); got != "0" {
+			t.Errorf("%s rows after the delete", got)
+		}
+	}
+	from := func(data io.Reader) error {
+		_, err := c.conn.CopyFrom(timeout(t), data, "COPY rows FROM STDIN")
+		return err
+	}
+
+	t.Run("in", func(t *testing.T) {
+		var data strings.Builder
+		for n := range 100000 {
+			fmt.Fprintf(&data, "%d\tsome text of row %d\n", n, n)
+		}
+		if err := from(strings.NewReader(data.String())); err != nil {
+			t.Fatal(err)
+		}
+		works(t, "100000")
+	})
+	t.Run("in, given up by the client", func(t *testing.T) {
+		gaveUp := errors.New("no more data")
+		err := from(io.MultiReader(strings.NewReader("1\ta\n2\tb\n"), failingReader{gaveUp}))
+		if !errors.Is(err, gaveUp) && sqlstate(err) != "57014" {
+			t.Errorf("got %v", err)
+		}
+		if c.gone() {
+			t.Fatal("the session is gone")
+		}
+		works(t, "0")
+	})
+	t.Run("in, refused at once", func(t *testing.T) {
+		_, err := c.conn.CopyFrom(timeout(t), strings.NewReader("1\ta\n"), "COPY nowhere FROM STDIN")
+		if sqlstate(err) != "42P01" {
+			t.Errorf("got %v", err)
+		}
+		works(t, "0")
+	})
+	t.Run("in, refused while the client is still sending", func(t *testing.T) {
+		var data strings.Builder
+		data.WriteString("1\ta\nnot a number\tb\n")
+		for n := range 200000 {
+			fmt.Fprintf(&data, "%d\tmore than fits into the sockets' buffers\n", n+2)
+		}
+		for range 5 {
+			if err := from(strings.NewReader(data.String())); sqlstate(err) != "22P02" {
+				t.Fatalf("got %v", err)
+			}
+		}
+		works(t, "0")
+	})
+	t.Run("in, refused at the end", func(t *testing.T) {
+		if err := from(strings.NewReader("1\ta\n1\tb\n")); sqlstate(err) != "23505" {
+			t.Errorf("got %v", err)
+		}
+		works(t, "0")
+	})
+	t.Run("in, inside a transaction", func(t *testing.T) {
+		c.must("BEGIN")
+		if err := from(strings.NewReader("1\ta\n2\tb\n")); err != nil {
+			t.Fatal(err)
+		}
+		c.must("ROLLBACK")
+		works(t, "0")
+	})
+	t.Run("in and out among other statements of one string", func(t *testing.T) {
+		if _, err := c.conn.CopyFrom(timeout(t), strings.NewReader("1\ta\n"), "SELECT 1; COPY rows FROM STDIN; SELECT 2"); err != nil {
+			t.Fatal(err)
+		}
+		works(t, "1")
+	})
+	t.Run("out", func(t *testing.T) {
+		c.must("INSERT INTO rows SELECT g, 'row ' || g FROM generate_series(1, 50000) g")
+		var direct, through strings.Builder
+		d, err := dial(t, cluster.Primary().DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const sql = "COPY (SELECT * FROM rows ORDER BY id) TO STDOUT WITH (FORMAT csv, HEADER)"
+		if _, err := d.conn.CopyTo(timeout(t), &direct, sql); err != nil {
+			t.Fatal(err)
+		}
+		tag, err := c.conn.CopyTo(timeout(t), &through, sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tag.String() != "COPY 50000" || through.String() != direct.String() {
+			t.Errorf("%s, %d bytes instead of %d", tag, through.Len(), direct.Len())
+		}
+		works(t, "50000")
+	})
+	t.Run("out, failing in the middle", func(t *testing.T) {
+		_, err := c.conn.CopyTo(timeout(t), io.Discard, "COPY (SELECT 1000 / (5000 - g), repeat('x', 100) FROM generate_series(1, 10000) g) TO STDOUT")
+		if sqlstate(err) != "22012" {
+			t.Errorf("got %v", err)
+		}
+		works(t, "0")
+	})
+	t.Run("binary, with pgx", func(t *testing.T) {
+		p := r.Connect(t) // speaks the extended protocol to prepare, then copies
+		n, err := p.CopyFrom(timeout(t), pgx.Identifier{"rows"}, []string{"id", "text"}, pgx.CopyFromSlice(1000, func(i int) ([]any, error) {
+			return []any{i, fmt.Sprint("row ", i)}, nil
+		}))
+		if err != nil || n != 1000 {
+			t.Fatalf("%d rows, %v", n, err)
+		}
+		var count int
+		if err := p.QueryRow(timeout(t), "SELECT count(*) FROM rows").Scan(&count); err != nil || count != 1000 {
+			t.Errorf("%d rows, %v", count, err)
+		}
+		works(t, "1000")
+	})
+	t.Run("psql", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "rows.tsv")
+		if err := os.WriteFile(file, []byte("1\teins\n2\tzwei\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := r.psql(fmt.Sprintf(`\copy rows FROM '%s'
+\copy (SELECT text FROM rows ORDER BY id) TO STDOUT
+SELECT count(*) FROM rows;
+COPY rows FROM STDIN;
+3	drei
+\.
+SELECT text FROM rows WHERE id = 3;
+`, file))
+		if want := "eins\nzwei\n2\ndrei"; out != want {
+			t.Errorf("psql prints\n%s\nwant\n%s", out, want)
+		}
+		works(t, "3")
+	})
+}
+
+// failingReader has nothing to give but an error.
+type failingReader struct{ err error }
+
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }

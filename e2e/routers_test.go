@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/libs/stack/stacktest"
+)
+
+// sessionsOn counts the sessions of a router.
+func (r *rig) sessionsOn(router int) int {
+	r.t.Helper()
+	return int(r.metric("pgpilot_sessions_opened_total", "instance", strconv.Itoa(router)) -
+		r.metric("pgpilot_sessions_closed_total", "instance", strconv.Itoa(router)))
+}
+
+func TestRouterKilledDropsOnlyItsOwnSessions(t *testing.T) {
+	cluster := newCluster(t)
+	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, nil)
+	r.until("the sessions of the start are over", func() bool { return r.sessionsOn(1)+r.sessionsOn(2) == 0 })
+	var sessions []*client
+	for range 12 {
+		sessions = append(sessions, r.connect())
+	}
+	first, second := r.sessionsOn(1), r.sessionsOn(2)
+	if first != 6 || second != 6 {
+		t.Fatalf("%d sessions on one router, %d on the other", first, second)
+	}
+
+	r.kill(rundir.Router, 1)
+	for range 20 { // at once: the listener need not have noticed
+		c := r.connect()
+		c.must("SELECT 1")
+		c.close()
+	}
+	lived := 0
+	for _, c := range sessions {
+		if _, err := c.run("SELECT 1"); err == nil {
+			lived++
+		} else if !c.gone() {
+			t.Errorf("neither dead nor alive: %v", err)
+		}
+	}
+	if lived != second {
+		t.Errorf("%d sessions live, want the %d of the other router", lived, second)
+	}
+
+	r.start(rundir.Router, 1)
+	r.until("the listener has both routers", func() bool { return r.metric("pgpilot_listener_routers") == 2 })
+	c := r.connect()
+	c.must("SELECT 1")
+	if r.sessionsOn(1) != 1 {
+		t.Error("the least loaded router did not get the next session")
+	}
+	r.until("the new router reads from replicas", func() bool { return c.port() != cluster.Primary().Port })
+}
+
+// holders counts how many sessions can be in a transaction on the primary at once;
+// they end it before the count is given.
+func (r *rig) holders(sessions []*client) int {
+	r.t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	n := 0
+	for _, c := range sessions {
+		wg.Go(func() {
+			_, err := c.run("BEGIN")
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				n++
+			case sqlstate(err) != "57P03":
+				r.t.Errorf("BEGIN: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range sessions {
+		if c.conn.TxStatus() == 'T' {
+			c.must("ROLLBACK")
+		}
+	}
+	return n
+}
+
+func TestPoolsAreDividedBetweenRouters(t *testing.T) {
+	cluster := newCluster(t)
+	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) {
+		c.Pool.MaxSize = 6
+		c.Pool.AcquireTimeout = config.Duration(500 * time.Millisecond)
+	})
+	r.until("the sessions of the start are over", func() bool { return r.sessionsOn(1)+r.sessionsOn(2) == 0 })
+	open := func(n int) (cs []*client) {
+		for range n {
+			cs = append(cs, r.connect())
+		}
+		return cs
+	}
+	both := open(16)
+	if n := r.holders(both); n != 6 {
+		t.Errorf("two routers: %d transactions at once, want 6", n)
+	}
+	r.kill(rundir.Router, 1)
+	var left []*client
+	for _, c := range both {
+		if _, err := c.run("SELECT 1"); err == nil {
+			left = append(left, c)
+		}
+	}
+	r.until("the router that is left has all of the pool", func() bool { return r.holders(left) == 6 })
+	r.start(rundir.Router, 1)
+	left = append(left, open(8)...)
+	if n := r.sessionsOn(1); n < 3 {
+		t.Fatalf("%d sessions on the new router: too few to use its part", n)
+	}
+	r.until("the pool is divided again", func() bool { return r.holders(left) == 6 })
+	count, err := strconv.Atoi(direct(t, cluster.Primary()).one("SELECT count(*) FROM pg_stat_activity WHERE datname = 'pgpilot' AND application_name NOT LIKE 'pgpilot%' AND usename = 'pgpilot'"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count > 6 {
+		t.Errorf("%d server connections, max_size is 6", count)
+	}
+}
