@@ -57,11 +57,24 @@ type waiting struct {
 	due     poll.Timer
 }
 
-// Adopt takes a session over from a listener. It is called from the link's
-// goroutine; the session is acknowledged once its socket is in the loop.
+// arrival is a session that has come and is not the router's yet.
+type arrival struct {
+	rec *handoff.Record
+	fd  int
+}
+
+// Adopt takes a session over from a listener; from the link's goroutine. It begins
+// when its acknowledgement has left (Own).
 func (e *Engine) Adopt(rec *handoff.Record, fd int, from *intake.Link) bool {
 	answer := make(chan bool, 1)
-	if !e.Post(func() { answer <- e.adopt(rec, fd) }) {
+	if !e.Post(func() {
+		if e.stopping {
+			answer <- false
+			return
+		}
+		e.arriving[rec.Session] = arrival{rec, fd}
+		answer <- true
+	}) {
 		return false
 	}
 	if !<-answer {
@@ -71,14 +84,37 @@ func (e *Engine) Adopt(rec *handoff.Record, fd int, from *intake.Link) bool {
 	return true
 }
 
-func (e *Engine) adopt(rec *handoff.Record, fd int) bool {
-	if e.stopping {
-		return false
-	}
+// Disown leaves an arrived session with its listener; from any goroutine.
+func (e *Engine) Disown(session string) {
+	e.Post(func() {
+		if a, ok := e.arriving[session]; ok {
+			delete(e.arriving, session)
+			handoff.CloseFDs([]int{a.fd})
+		}
+	})
+}
+
+// Own begins an arrived session; from any goroutine.
+func (e *Engine) Own(session string) {
+	e.Post(func() {
+		a, ok := e.arriving[session]
+		if !ok {
+			return
+		}
+		delete(e.arriving, session)
+		if err := e.begin(a); err != nil {
+			e.log.Error("cannot serve session", obs.KeySession, session, obs.KeyError, err)
+			poll.Hangup(a.fd)
+			e.opts.Ended(session)
+		}
+	})
+}
+
+func (e *Engine) begin(a arrival) error {
+	rec := a.rec
 	c := &client{on: -1, log: e.log.With(obs.KeySession, rec.Session)}
-	if err := c.open(e, fd, c, poll.In|poll.PeerClosed); err != nil {
-		c.log.Error("cannot take session", obs.KeyError, err)
-		return false
+	if err := c.open(e, a.fd, c, poll.In|poll.PeerClosed); err != nil {
+		return err
 	}
 	c.s = session.New(rec, c)
 	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.Startup)}
@@ -95,9 +131,13 @@ func (e *Engine) adopt(rec *handoff.Record, fd int) bool {
 		c.learn(params)
 	}
 	c.s.Start(params)
+	if e.stopping { // between arrival and acknowledgement
+		c.s.Stop()
+	}
 	c.perform()
 	c.resume()
-	return true
+	e.runReady()
+	return nil
 }
 
 // Sessions lists the sessions here, for a listener that has just connected.

@@ -72,6 +72,7 @@ type Engine struct {
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
 
+	arriving map[string]arrival
 	clients  map[string]*client
 	byPID    map[uint32]*client
 	ready    []grant
@@ -103,6 +104,7 @@ func New(o Options) (*Engine, error) {
 		users:     map[string]string{},
 		pools:     map[poolKey]*site{},
 		greetings: map[upstream.Login][]handoff.Parameter{},
+		arriving:  map[string]arrival{},
 		clients:   map[string]*client{},
 		byPID:     map[uint32]*client{},
 		cache:     cache.New(o.Config.Classify.CacheSize),
@@ -203,6 +205,9 @@ func (e *Engine) close() {
 	e.stopWork()
 	e.work.Wait()
 	_ = e.inbox.Close() // runs what the goroutines posted last
+	for _, a := range e.arriving {
+		handoff.CloseFDs([]int{a.fd}) // never acknowledged
+	}
 	for _, c := range e.clients {
 		c.destroy()
 	}

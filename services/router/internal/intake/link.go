@@ -8,8 +8,9 @@ import (
 
 // Link is the connection to one listener. Its sends are queued and never block.
 type Link struct {
-	conn *handoff.Conn
-	wake chan struct{}
+	conn    *handoff.Conn
+	handler Handler
+	wake    chan struct{}
 
 	mu    sync.Mutex
 	queue linkQueue // guarded by mu
@@ -23,11 +24,12 @@ type linkQueue struct {
 	closed  bool
 }
 
-func newLink(c *handoff.Conn) *Link {
-	return &Link{conn: c, wake: make(chan struct{}, 1)}
+func newLink(c *handoff.Conn, h Handler) *Link {
+	return &Link{conn: c, handler: h, wake: make(chan struct{}, 1)}
 }
 
-// Ack takes ownership of a session.
+// Ack takes ownership of a session. The handler is told whether it has it: Own
+// when the acknowledgement has left, Disown when it could not.
 func (k *Link) Ack(session string) {
 	k.push(func(q *linkQueue) { q.acks = append(q.acks, session) })
 }
@@ -57,41 +59,71 @@ func (k *Link) close() {
 	k.conn.Close()
 }
 
-// write sends what is queued until the link closes. A failed send closes the
-// connection, which ends the reading side too.
+// take empties the queue.
+func (k *Link) take() linkQueue {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q := k.queue
+	k.queue = linkQueue{closed: q.closed}
+	return q
+}
+
+// write sends what is queued until the link closes. Nothing is sent before the
+// greeting. A failed send closes the connection, which ends the reading side too.
+// Sessions whose acknowledgement has not left by then stay with the listener.
 func (k *Link) write() {
+	var q linkQueue // not sent yet
+	greeted := false
 	for range k.wake {
-		k.mu.Lock()
-		q := k.queue
-		k.queue = linkQueue{closed: q.closed}
-		k.mu.Unlock()
-		if q.closed {
-			return
+		n := k.take()
+		if n.hello != nil {
+			q.hello = n.hello
+		}
+		q.acks = append(q.acks, n.acks...)
+		q.refused = append(q.refused, n.refused...)
+		q.ended = append(q.ended, n.ended...)
+		greeted = greeted || q.hello != nil
+		if n.closed {
+			break
+		}
+		if !greeted {
+			continue
 		}
 		if err := k.send(&q); err != nil {
-			k.conn.Close()
+			k.conn.Close() // the reading side sees it and closes the link
 		}
+	}
+	for _, s := range q.acks {
+		k.handler.Disown(s)
 	}
 }
 
+// send sends and removes from q, up to the first failure.
 func (k *Link) send(q *linkQueue) error {
 	if q.hello != nil {
 		if err := k.conn.Send(handoff.TypeHello, q.hello); err != nil {
 			return err
 		}
+		q.hello = nil
 	}
-	for _, s := range q.acks {
-		if err := k.conn.Send(handoff.TypeAck, handoff.SessionRef{Session: s}); err != nil {
+	for len(q.acks) > 0 {
+		if err := k.conn.Send(handoff.TypeAck, handoff.SessionRef{Session: q.acks[0]}); err != nil {
 			return err
 		}
+		k.handler.Own(q.acks[0])
+		q.acks = q.acks[1:]
 	}
-	for _, r := range q.refused {
-		if err := k.conn.Send(handoff.TypeRefuse, r); err != nil {
+	for len(q.refused) > 0 {
+		if err := k.conn.Send(handoff.TypeRefuse, q.refused[0]); err != nil {
 			return err
 		}
+		q.refused = q.refused[1:]
 	}
 	if len(q.ended) > 0 {
-		return k.conn.Send(handoff.TypeEnded, handoff.Ended{Sessions: q.ended})
+		if err := k.conn.Send(handoff.TypeEnded, handoff.Ended{Sessions: q.ended}); err != nil {
+			return err
+		}
+		q.ended = nil
 	}
 	return nil
 }

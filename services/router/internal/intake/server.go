@@ -17,9 +17,17 @@ import (
 // Handler is the router behind the socket. Its methods are called from the
 // connections' goroutines.
 type Handler interface {
-	// Adopt takes a session and its client's descriptor. It reports whether it has
-	// taken them; if not, the descriptor is still the caller's.
+	// Adopt takes a session and its client's descriptor and acknowledges the session
+	// to the link. It reports whether it has taken them; if not, the descriptor is
+	// still the caller's.
 	Adopt(rec *handoff.Record, fd int, from *Link) bool
+	// Own says that the acknowledgement has left: the session is the router's alone.
+	// Nothing may be read from or sent to its client before.
+	Own(session string)
+	// Disown says that the acknowledgement could not leave: the listener still owns
+	// the session and gives it to another router. The descriptor is to be closed
+	// without a shutdown.
+	Disown(session string)
 	// Cancel cancels what the session with this key runs, if it is here.
 	Cancel(key handoff.CancelKey)
 	// Sessions lists the sessions that are here.
@@ -61,7 +69,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			u.Close()
 			continue
 		}
-		k := newLink(handoff.NewConn(u))
+		k := newLink(handoff.NewConn(u), s.handler)
 		s.mu.Lock()
 		s.links[k] = struct{}{}
 		s.mu.Unlock()
