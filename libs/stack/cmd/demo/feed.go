@@ -17,6 +17,8 @@ import (
 // password, and shows those that are news.
 type feed struct {
 	conn    *nats.Conn
+	news    *nats.Subscription
+	ended   chan struct{} // closed when listen has returned
 	say     *narrator
 	refused chan error
 	subject string
@@ -27,7 +29,7 @@ type feed struct {
 }
 
 func openFeed(address string, say *narrator) (*feed, error) {
-	f := &feed{say: say, shown: map[string]string{}, lag: map[string]int64{}, refused: make(chan error, 1), subject: bus.SubjectLag + ">"}
+	f := &feed{say: say, ended: make(chan struct{}), shown: map[string]string{}, lag: map[string]int64{}, refused: make(chan error, 1), subject: bus.SubjectLag + ">"}
 	conn, err := nats.Connect("nats://"+address, nats.Name("pgpilot demo"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
@@ -38,15 +40,32 @@ func openFeed(address string, say *narrator) (*feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the bus at %s: %w", address, err)
 	}
-	if _, err := conn.Subscribe(f.subject, f.hear); err != nil {
+	f.conn = conn
+	if f.news, err = conn.SubscribeSync(f.subject); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("subscribe to lag events: %w", err)
 	}
-	f.conn = conn
+	go f.listen()
 	return f, nil
 }
 
-func (f *feed) close() { f.conn.Close() }
+// close ends listening and waits for its end. It may be called again.
+func (f *feed) close() {
+	f.conn.Close()
+	<-f.ended
+}
+
+// listen goes on until the connection is closed.
+func (f *feed) listen() {
+	defer close(f.ended)
+	for {
+		m, err := f.news.NextMsgWithContext(context.Background())
+		if err != nil {
+			return
+		}
+		f.hear(m)
+	}
+}
 
 func (f *feed) hear(m *nats.Msg) {
 	var lag bus.Lag
