@@ -21,9 +21,8 @@ const (
 var (
 	canceled       = Problem{Code: "57014", Message: "canceling statement due to user request"}
 	shutdown       = Problem{Code: "57P01", Message: "terminating connection due to administrator command", Fatal: true}
-	lostConnection = Problem{Code: "08006", Message: "server connection was lost while the statement ran",
-		Hint: "A statement that writes may have been committed: check before running it again."}
-	lostState = Problem{Code: "08006", Message: "server connection was lost", Fatal: true}
+	lostConnection = Problem{Code: "08006", Message: "server connection was lost while the statement ran"}
+	lostState      = Problem{Code: "08006", Message: "server connection was lost", Fatal: true}
 )
 
 // greet tells a new client what a server tells it after authentication.

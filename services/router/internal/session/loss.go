@@ -37,7 +37,8 @@ func (s *Session) ServerLost(slot Slot) {
 func (s *Session) loseState() {
 	p := lostState
 	if s.phase == Busy {
-		p.Message, p.Hint = lostConnection.Message, lostConnection.Hint
+		p = s.lostStatement()
+		p.Fatal = true
 	}
 	switch {
 	case s.status != wire.Idle:
@@ -61,19 +62,29 @@ func (s *Session) loseStatement() {
 		return
 	}
 	if s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction) {
-		p := lostConnection
+		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)
 		return
 	}
+	p := s.lostStatement()
 	s.owed.clear()
 	if s.written {
 		// Whatever was sent may have committed.
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
-	s.answer(&lostConnection)
+	s.answer(&p)
 	s.idle()
+}
+
+// lostStatement is the error for a statement whose answer is lost.
+func (s *Session) lostStatement() Problem {
+	p := lostConnection
+	if s.written {
+		p.Hint = "A statement that writes may have been committed: check before running it again."
+	}
+	return p
 }
 
 // Refuse says that no connection can be had for the statement at the head, or for

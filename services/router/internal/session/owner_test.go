@@ -27,6 +27,9 @@ type owner struct {
 	clientUnread []byte
 	kept         int // copies the session has not dropped
 	closed       bool
+	// paused says that the client is not listened to: the server is slow to take what
+	// it was sent.
+	paused bool
 }
 
 // record is a session as it comes from its login.
@@ -80,7 +83,7 @@ func (o *owner) client(b []byte) {
 
 // resume gives what is unread for as long as the session makes use of it.
 func (o *owner) resume() {
-	for len(o.clientUnread) > 0 && o.s.Reads() {
+	for len(o.clientUnread) > 0 && o.s.Reads() && !o.paused {
 		steps := o.s.Steps()
 		given := append([]byte(nil), o.clientUnread...)
 		used := o.s.FromClient(given)

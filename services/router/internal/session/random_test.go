@@ -44,11 +44,11 @@ func (c *writer) statement() string {
 		return " "
 	case "remember":
 		if c.r.IntN(3) > 0 {
-			return fmt.Sprintf("rows 1 i%d", c.ids) // it pins the session: not too often
+			return fmt.Sprintf("rows 1 i%04d", c.ids) // it pins the session: not too often
 		}
-		return fmt.Sprintf("remember m%d i%d", c.ids, c.ids)
+		return fmt.Sprintf("remember m%d i%04d", c.ids, c.ids)
 	}
-	return fmt.Sprintf("%s i%d", v, c.ids)
+	return fmt.Sprintf("%s i%04d", v, c.ids)
 }
 
 // group writes one request, or one sequence of the extended protocol.
@@ -66,9 +66,9 @@ func (c *writer) group() {
 		c.send("Query", c.statement()+strings.Repeat(" ", 1500))
 	case n < 10:
 		c.ids++
-		text := fmt.Sprintf("copyin 0 i%d", c.ids)
+		text := fmt.Sprintf("copyin 0 i%04d", c.ids)
 		if c.r.IntN(6) == 0 {
-			text = fmt.Sprintf("copyfail 0 i%d", c.ids)
+			text = fmt.Sprintf("copyfail 0 i%04d", c.ids)
 		}
 		if c.r.IntN(3) == 0 {
 			text += ";" + c.statement()
@@ -106,7 +106,7 @@ func (c *writer) sequence() {
 		switch c.r.IntN(8) {
 		case 0:
 			c.ids++
-			c.send("Parse", fmt.Sprintf("unparsable 0 i%d", c.ids))
+			c.send("Parse", fmt.Sprintf("unparsable 0 i%04d", c.ids))
 		case 1:
 			c.send("Flush")
 		case 2:
@@ -121,7 +121,7 @@ func (c *writer) sequence() {
 			if c.r.IntN(4) == 0 {
 				verb = "copyfail"
 			}
-			c.send("Parse", fmt.Sprintf("%s 0 i%d", verb, c.ids))
+			c.send("Parse", fmt.Sprintf("%s 0 i%04d", verb, c.ids))
 			c.send("Bind")
 			c.send("Execute")
 			early := c.r.IntN(2) == 0
@@ -135,10 +135,10 @@ func (c *writer) sequence() {
 		default:
 			s := c.statement()
 			if c.r.IntN(10) == 0 {
-				s = fmt.Sprintf("defer 0 i%d", c.ids)
+				s = fmt.Sprintf("defer 0 i%04d", c.ids)
 			}
 			if strings.TrimSpace(s) == "" {
-				s = fmt.Sprintf("rows 0 i%d", c.ids)
+				s = fmt.Sprintf("rows 0 i%04d", c.ids)
 			}
 			c.send("Parse", s)
 			c.send("Bind")

@@ -264,6 +264,11 @@ func (p *play) run(name string, args []string) error {
 		if !p.o.settled(p.mark, probe) {
 			p.lines = append(p.lines, "perhaps lost")
 		}
+	case "pause": // the server takes nothing, so the client is not read
+		p.o.paused = true
+	case "unpause":
+		p.o.paused = false
+		p.o.resume()
 	case "warn":
 		p.o.tell(func() { s.Warn("01000", "look out", "") })
 	default:

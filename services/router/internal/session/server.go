@@ -71,6 +71,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			}
 			s.ready()
 		}
+		if s.fatal {
+			show(used)
+			s.ServerLost(slot) // it will say no more
+			return len(b)
+		}
 	}
 	show(used)
 	return used
@@ -121,10 +126,10 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			s.fatal = s.fatal || last
 		}
 	}
-	s.forget() // from here on the answer is shown
 	if !s.owed.answered(typ) {
 		return lose
 	}
+	s.forget() // from here on the answer is shown
 	if typ != wire.ReadyForQuery {
 		return pass
 	}

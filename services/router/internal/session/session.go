@@ -113,11 +113,27 @@ func New(rec *handoff.Record, env Env) *Session {
 		s.shown = l.Shown
 		s.pin = l.Pin
 		s.fence = fence.Restore(l.Fence.Position)
+		if l.Fence.Dirty {
+			// By which of the runs known here is for the owner to find out; until then the
+			// write counts as one that may be lost.
+			s.fence.Wrote(fence.Server{})
+		}
 		if l.LastRoute != nil {
 			s.last = *l.LastRoute
 		}
 	}
 	return s
+}
+
+// Snapshot gives the state that travels in a record. The incarnation behind a
+// dirty fence is the owner's to add. The result shares nothing that the session
+// changes later.
+func (s *Session) Snapshot() *handoff.Live {
+	last := s.last
+	return &handoff.Live{
+		Shown: s.shown, Pin: s.pin, LastRoute: &last,
+		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
+	}
 }
 
 // Record gives the record the session was made of.
@@ -164,6 +180,9 @@ func (s *Session) Reads() bool {
 func (s *Session) Start(params []handoff.Parameter) {
 	if s.rec.Live != nil {
 		s.enter(Idle)
+		if s.fence.Dirty() {
+			s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
+		}
 		return
 	}
 	if params != nil {

@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -17,14 +16,23 @@ const (
 	int8OID = 20
 )
 
+// What the router's own statements are written with, and how long they may be
+// with blanks around them, in bytes.
+const (
+	space   = " \t\r\n"
+	maxShow = 64
+)
+
+var show, lastRoute = []byte("show"), []byte("pgpilot.last_route")
+
 // local answers the statements that are the router's own, and reports whether the
 // text was one. In a failed transaction there are none: the server says so.
 func (s *Session) local(text []byte) bool {
-	if len(text) > 64 || len(text) < 4 || text[0]|0x20 != 's' || s.status == wire.Failed {
+	if len(text) > maxShow || len(text) < 4 || !bytes.EqualFold(text[:4], show) || s.status == wire.Failed {
 		return false
 	}
-	words := bytes.Fields(bytes.TrimRight(text, "; \t\r\n"))
-	if len(words) != 2 || !bytes.EqualFold(words[0], []byte("show")) || !strings.EqualFold(string(words[1]), "pgpilot.last_route") {
+	name := bytes.TrimLeft(text[4:], space)
+	if len(name) == len(text)-4 || !bytes.EqualFold(bytes.TrimRight(name, space+";"), lastRoute) {
 		return false
 	}
 	s.showLastRoute()

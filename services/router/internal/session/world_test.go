@@ -113,8 +113,8 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 func (w *world) release(a session.Action) {
 	p := w.conns[a.Slot]
 	w.conns[a.Slot] = nil
-	if a.How == session.Broken {
-		return
+	if a.How == session.Broken || p.dead {
+		return // of a server's last words on the way, the session cannot know
 	}
 	if !p.idle() {
 		broken("a connection in status %c, with %q to do and %q to say, is released %s", p.status, p.in, p.out, a.How)

@@ -1,0 +1,109 @@
+package session_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// TestSnapshotRestores moves a session with a pin, a fence, parameters and a last
+// route into another one.
+func TestSnapshotRestores(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"start server_version=15.4 TimeZone=UTC",
+		`client Query "SET x"`, "verdict write session", "granted primary",
+		`primary ParameterStatus "TimeZone" "PST" CommandComplete "SET" ReadyForQuery`,
+	} {
+		p.event(e)
+	}
+	snap := p.o.s.Snapshot()
+	if !snap.Fence.Dirty {
+		t.Error("the fence is not dirty, though no probe has run since the write")
+	}
+	p.event("settled 1@0/500")
+	live := p.o.s.Snapshot()
+	want := &handoff.Live{
+		Shown:     []handoff.Parameter{{Name: "server_version", Value: "15.4"}, {Name: "TimeZone", Value: "PST"}},
+		Fence:     handoff.Fence{Position: lsn.Position{Timeline: 1, LSN: 0x500}},
+		Pin:       session.PinSession,
+		LastRoute: &handoff.Route{Backend: "p0", Role: "primary", Reason: "write", WaitedMicros: 5},
+	}
+	if !reflect.DeepEqual(live, want) {
+		t.Errorf("snapshot\n%+v\nwant\n%+v", live, want)
+	}
+	rec := record()
+	rec.Live = live
+	again := session.New(rec, p.o)
+	again.Start(nil)
+	if len(again.Actions()) != 0 || again.Phase() != session.Idle {
+		t.Errorf("a restored session is greeted again: %v", again.Actions())
+	}
+	if got := again.Snapshot(); !reflect.DeepEqual(got, want) {
+		t.Errorf("restored\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// TestSteadyReadAllocatesNothing runs a simple read from the client's bytes to
+// the release of the connection.
+func TestSteadyReadAllocatesNothing(t *testing.T) {
+	env := &steady{keep: make([]byte, 0, 64)}
+	s := session.New(record(), env)
+	s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
+	s.Reset()
+	query := wire.AppendQuery(nil, "SELECT 1")
+	answer, err := encode(serverKinds, []string{"RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1"}
+	read := func() {
+		if n := s.FromClient(query); n != 0 || s.Phase() != session.Queued {
+			t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
+		}
+		s.Reset()
+		s.Granted(grant)
+		if n := s.FromClient(query); n != len(query) || s.Phase() != session.Busy {
+			t.Fatalf("used %d, %s; want the query to be sent", n, s.Phase())
+		}
+		s.Reset()
+		if n := s.FromServer(session.ReplicaSlot, answer); n != len(answer) || s.Phase() != session.Idle || s.Holds(session.ReplicaSlot) {
+			t.Fatalf("used %d, %s; want the answer to be shown and the connection released", n, s.Phase())
+		}
+		if sends := s.Actions()[0]; len(s.Actions()) != 3 || len(sends.Data) != len(answer) {
+			t.Fatalf("%+v; want one send of the whole answer", s.Actions())
+		}
+		s.Reset()
+	}
+	if n := testing.AllocsPerRun(200, read); n != 0 {
+		t.Errorf("a read allocates %v times", n)
+	}
+}
+
+// steady is an Env that allocates nothing: all statements read.
+type steady struct {
+	settings session.Settings
+	keep     []byte
+}
+
+func (e *steady) Settings() *session.Settings {
+	e.settings = session.Settings{Strict: true, MaxText: 1 << 20}
+	return &e.settings
+}
+
+func (e *steady) Verdict(*session.Session, []byte) (verdict.Verdict, bool) {
+	return verdict.Verdict{Kind: verdict.Read, Fingerprint: 1}, true
+}
+
+func (e *steady) Keep(b []byte) []byte {
+	e.keep = append(e.keep[:0], b...)
+	return e.keep
+}
+
+func (e *steady) Drop([]byte) {}
