@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,27 +57,37 @@ func checkAddresses(ctx context.Context, cfg *config.Config, path string, of fun
 // on. The error says who has a taken port, as far as this user may know, and to stop
 // it. Anything else that may be wrong with an address is left to the one who listens.
 func CheckAddress(ctx context.Context, address string) error {
+	var lc net.ListenConfig
+	for _, one := range addresses(ctx, address) {
+		l, err := lc.Listen(ctx, "tcp", one)
+		switch {
+		case err == nil:
+			_ = l.Close()
+		case errors.Is(err, syscall.EADDRINUSE):
+			_, port, _ := net.SplitHostPort(one)
+			return fmt.Errorf("port %s is taken by %s: stop it", port, holder(port))
+		}
+	}
+	return nil
+}
+
+// addresses are those that the host has: localhost is 127.0.0.1 and ::1.
+func addresses(ctx context.Context, address string) []string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "0" {
 		return nil
 	}
-	hosts := []string{""}
-	if host != "" && host != "*" {
-		if hosts, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
-			return nil
-		}
+	if host == "" || host == "*" {
+		return []string{":" + port}
 	}
-	var lc net.ListenConfig
-	for _, h := range hosts {
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(h, port))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("port %s is taken by %s: stop it", port, holder(port))
-		}
-		if err == nil {
-			_ = l.Close()
-		}
+	hosts, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return nil
 	}
-	return nil
+	for i, h := range hosts {
+		hosts[i] = net.JoinHostPort(h, port)
+	}
+	return hosts
 }
 
 // holder names the process that listens on a port.
@@ -85,47 +97,48 @@ func holder(port string) string {
 	if err != nil {
 		return unknown
 	}
-	inode, ok := listenerInode(number)
-	if !ok {
+	inode, found := listeningSocket(number)
+	if !found {
 		return unknown
 	}
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return unknown
 	}
-	socket := fmt.Sprintf("socket:[%d]", inode)
 	for _, proc := range all {
 		targets, err := proc.FileDescriptorTargets()
 		if err != nil {
 			continue // another user's, or gone
 		}
-		for _, target := range targets {
-			if target == socket {
-				return fmt.Sprintf("%s (pid %d)", programName(proc), proc.PID)
-			}
+		if slices.Contains(targets, "socket:["+inode+"]") {
+			return fmt.Sprintf("%s (pid %d)", programName(proc), proc.PID)
 		}
 	}
 	return unknown
 }
 
-func listenerInode(port uint64) (uint64, bool) {
-	const listening = 0x0a // TCP_LISTEN
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0, false
-	}
-	for _, table := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} {
-		sockets, err := table()
+// listeningSocket finds the inode of the socket that listens on a port, on any
+// address.
+func listeningSocket(port uint64) (inode string, found bool) {
+	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		table, err := os.ReadFile(path)
 		if err != nil {
 			continue // no IPv6
 		}
-		for _, socket := range sockets {
-			if socket.St == listening && socket.LocalPort == port {
-				return socket.Inode, true
+		for line := range strings.Lines(string(table)) {
+			// The columns of proc(5): local address 1, state 3, inode 9.
+			const listening = "0A"
+			fields := strings.Fields(line)
+			if len(fields) < 10 || fields[3] != listening {
+				continue
+			}
+			_, digits, _ := strings.Cut(fields[1], ":")
+			if local, err := strconv.ParseUint(digits, 16, 16); err == nil && local == port {
+				return fields[9], true
 			}
 		}
 	}
-	return 0, false
+	return "", false
 }
 
 func programName(proc procfs.Proc) string {

@@ -60,10 +60,12 @@ func (f *feed) listen() {
 	defer close(f.ended)
 	for {
 		m, err := f.news.NextMsgWithContext(context.Background())
-		if err != nil {
+		switch {
+		case err == nil:
+			f.hear(m)
+		case !errors.Is(err, nats.ErrSlowConsumer): // which only says that some were lost
 			return
 		}
-		f.hear(m)
 	}
 }
 
