@@ -1,0 +1,150 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// FuzzSession plays any events in any order, with bytes of any kind from both
+// sides: nothing may panic, what the client gets is whole messages, and there are
+// never more ReadyForQuery among them than requests.
+func FuzzSession(f *testing.F) {
+	f.Add([]byte{1, 0, 8, 2, 5, 1, 4, 3, 5, 4, 3, 6, 4, 3, 7, 4, 3, 0, 4})
+	f.Add([]byte{1, 1, 1, 2, 1, 4, 1, 6, 5, 0, 3, 10, 3, 11, 3, 15, 1, 9, 1, 10, 1, 6, 3, 7, 3, 0})
+	f.Add([]byte{14, 1, 0, 3, 8, 5, 1, 3, 1, 7, 1, 8, 5, 1, 9, 10, 11, 12, 13})
+	f.Add([]byte{0, 7, 'Q', 0, 0, 0, 6, 'x', 0, 8, 0, 5, 0, 2, 6, 'Z', 0, 0, 0, 5, 'I'})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		o := newOwner(record(), t.Fatalf)
+		var sent, got []byte
+		queued := false
+		o.act = func(a session.Action, data []byte) {
+			switch a.Op {
+			case session.OpToClient:
+				got = append(got, data...)
+			case session.OpAcquire:
+				queued = true
+			case session.OpWithdraw:
+				queued = false
+			}
+		}
+		o.tell(func() { o.s.Start([]handoff.Parameter{}) })
+		marks := uint64(0)
+		next := func() byte {
+			if len(script) == 0 {
+				return 0
+			}
+			b := script[0]
+			script = script[1:]
+			return b
+		}
+		some := func() []byte {
+			n := min(int(next()), len(script))
+			b := script[:n]
+			script = script[n:]
+			return b
+		}
+		at := func() session.Slot {
+			if o.lent[session.ReplicaSlot] {
+				return session.ReplicaSlot
+			}
+			return session.PrimarySlot
+		}
+		for len(script) > 0 && !o.closed {
+			switch next() % 15 {
+			case 0:
+				b := some()
+				sent = append(sent, b...)
+				o.client(b)
+			case 1:
+				k := clientKinds[int(next())%len(clientKinds)]
+				b := message(k.typ, k.body)
+				sent = append(sent, b...)
+				o.client(b)
+			case 2:
+				if b := some(); o.lent[at()] {
+					o.server(at(), b)
+				}
+			case 3:
+				if k := serverKinds[int(next())%len(serverKinds)]; o.lent[at()] {
+					o.server(at(), message(k.typ, k.body))
+				}
+			case 4:
+				if o.lent[at()] {
+					o.server(at(), message(wire.ReadyForQuery, string("ITE"[next()%3])))
+				}
+			case 5:
+				if slot := session.Slot(next() % 2); queued {
+					queued = false
+					o.granted(&session.Grant{Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: 1}})
+				}
+			case 6:
+				if queued {
+					queued = false
+					o.tell(func() { o.s.Refuse(&session.Problem{Code: "57P03", Message: "no"}) })
+				}
+			case 7:
+				if o.lent[at()] {
+					o.lost(at())
+				}
+			case 8:
+				v := verdict.Verdict{Kind: verdict.Kind(next() % 2), Fingerprint: 1}
+				if v.Kind == verdict.Write {
+					v.Effects = verdict.Effect(next() % 8)
+				}
+				o.tell(func() { o.s.Judged(v) })
+			case 9:
+				o.tell(o.s.Cancel)
+			case 10:
+				if next() == 0 {
+					o.tell(o.s.Stop)
+				}
+			case 11:
+				if next() == 0 {
+					o.tell(o.s.Kill)
+				}
+			case 12:
+				marks++
+				o.settled(marks, fence.Probe{Position: lsn.Position{Timeline: 1, LSN: lsn.LSN(marks)}})
+			case 13:
+				o.tell(o.s.FenceReady)
+			case 14:
+				o.settings.PerSession = next()%2 == 0
+				o.settings.Strict = next()%2 == 0
+			}
+			o.check()
+		}
+		ready := 0
+		for len(got) > 0 {
+			typ, total, err := wire.Header(got)
+			if err != nil {
+				t.Fatalf("the client gets %q: %v", got, err)
+			}
+			if total == 0 || total > len(got) {
+				break
+			}
+			if typ == wire.ReadyForQuery {
+				ready++
+			}
+			got = got[total:]
+		}
+		for len(sent) > 0 {
+			typ, total, err := wire.Header(sent)
+			if err != nil || total == 0 {
+				break
+			}
+			if typ == wire.Query || typ == wire.FunctionCall || typ == wire.Sync {
+				ready--
+			}
+			sent = sent[min(total, len(sent)):]
+		}
+		if ready > 1 { // the greeting's
+			t.Fatalf("%d ReadyForQuery too many", ready-1)
+		}
+	})
+}
