@@ -86,7 +86,7 @@ fi
 
 # Only golang-go puts the go command on the path.
 if [ $golang = yes ] && ! have_go; then
-	newest=$(compgen -G '/usr/lib/go-*/bin/go' | sort -V | tail -n 1)
+	newest=$(compgen -G '/usr/lib/go-*/bin/go' | sort -V | tail -n 1) || fail "the package $package has no go program in /usr/lib/go-*/bin"
 	"${root[@]}" ln -s "$newest" /usr/local/bin/go
 	"${root[@]}" ln -sf "${newest%/go}/gofmt" /usr/local/bin/gofmt
 	have_go || fail "$newest is installed, but another go is found before /usr/local/bin: put that first in PATH"
@@ -96,6 +96,7 @@ if [ $server = yes ]; then
 	# The package starts a server of its own on port 5432 unless told otherwise.
 	apt install -y --no-install-recommends postgresql-common >/dev/null
 	quiet=/etc/postgresql-common/createcluster.d/zz-pgpilot-install.conf
+	"${root[@]}" mkdir -p "${quiet%/*}"
 	echo 'create_main_cluster = false' | "${root[@]}" tee "$quiet" >/dev/null
 	trap '"${root[@]}" rm -f "$quiet"' EXIT
 	apt install -y --no-install-recommends postgresql >/dev/null

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,6 +184,10 @@ func TestUpStatusDown(t *testing.T) {
 		}
 	}
 	d.must("status")
+	other := slices.Concat(d.flags, []string{"-config", "other.json", "up"})
+	if err := run(t.Context(), other, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "runs with the configuration "+d.dir+"/pgpilot.json, not ") {
+		t.Errorf("up with another configuration: %v", err)
+	}
 
 	// The edited configuration is all that stays.
 	if out := d.must("down"); !strings.Contains(out, "kept "+d.dir+"/pgpilot.json") {

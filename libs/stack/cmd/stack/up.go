@@ -17,10 +17,15 @@ import (
 func (cmd command) up(ctx context.Context) error {
 	local := cmd.config == ""
 	if local {
+		cmd.config = cmd.developmentFile()
+	}
+	if running, err := stack.Open(cmd.dir); err == nil && running.ConfigPath() != cmd.config {
+		return fmt.Errorf("pgpilot runs with the configuration %s, not %s: make down stops it", running.ConfigPath(), cmd.config)
+	}
+	if local {
 		if err := cmd.writeDevelopment(); err != nil {
 			return err
 		}
-		cmd.config = cmd.developmentFile()
 	}
 	cfg, err := config.Load(cmd.config)
 	if err != nil {
