@@ -98,7 +98,8 @@ func (p *Process) OldBuild() bool {
 	return err == nil && !os.SameFile(runs, built)
 }
 
-// Start starts the process unless it is running, and returns when it is ready.
+// Start starts the process unless it is running, and returns when it is ready. One
+// that does not get ready is left as it is.
 func (p *Process) Start(ctx context.Context) error {
 	if !p.Running() {
 		if err := p.launch(); err != nil {

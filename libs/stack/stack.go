@@ -31,6 +31,9 @@ type Stack struct {
 	st          state // but for Processes, fixed once the stack is known
 	config      *config.Config
 
+	// recording is held over a change of the state file, and taken before mu.
+	recording sync.Mutex
+
 	mu        sync.Mutex
 	claim     *claim     // held while the processes are this process's own, and by Start
 	processes []*Process // in the order of starting
@@ -96,7 +99,8 @@ func (s *Stack) add(service string, number int) *Process {
 	return p
 }
 
-// AddRouter starts one more router and returns when it is ready.
+// AddRouter starts one more router and returns when it is ready. One that does not
+// get ready stays part of the stack.
 func (s *Stack) AddRouter(ctx context.Context) (*Process, error) {
 	s.mu.Lock()
 	number := 1
@@ -118,7 +122,9 @@ func (s *Stack) httpSocket(p *Process) string {
 }
 
 // record notes a started process in the state file.
-func (s *Stack) record(ctx context.Context, started ...*Process) error {
+func (s *Stack) record(ctx context.Context, started *Process) error {
+	s.recording.Lock()
+	defer s.recording.Unlock()
 	s.mu.Lock()
 	held := s.claim != nil
 	s.mu.Unlock()
@@ -133,10 +139,8 @@ func (s *Stack) record(ctx context.Context, started ...*Process) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range started {
-		id, _ := p.last()
-		st.put(entry{Service: p.service, Number: p.number, identity: id})
-	}
+	id, _ := started.last()
+	st.put(entry{Service: started.service, Number: started.number, identity: id})
 	return writeState(s.dir, st)
 }
 
