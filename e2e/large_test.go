@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestLargeMessagesNeedLittleMemory(t *testing.T) {
 func TestEndedSessionsLeaveNothing(t *testing.T) {
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
-	r.connect().must("CREATE TABLE t (a int)")
+	direct(t, cluster.Primary()).must("CREATE TABLE t (a int); GRANT ALL ON t TO PUBLIC")
 	r.caughtUp()
 	visit := func() {
 		c := r.connect()
@@ -131,9 +132,14 @@ func TestEndedSessionsLeaveNothing(t *testing.T) {
 			}
 			_ = w.conn.Conn.Close()
 		case 9:
-			if _, err := r.dial("password=wrong"); sqlstate(err) != "28P01" {
+			raw, err := net.Dial("tcp", r.cfg.Listen)
+			if err != nil {
 				t.Fatal(err)
 			}
+			if _, err := raw.Write([]byte{0, 0, 0, 80, 0, 3}); err != nil { // the beginning of a startup packet
+				t.Fatal(err)
+			}
+			_ = raw.Close()
 		default:
 			visit()
 		}
