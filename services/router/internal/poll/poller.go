@@ -2,6 +2,7 @@ package poll
 
 import (
 	"fmt"
+	"math"
 	"syscall"
 	"time"
 	"unsafe"
@@ -134,10 +135,15 @@ func (p *Poller) collect(n int, errno syscall.Errno) ([]Event, error) {
 	return p.events[:n], nil
 }
 
-// millis rounds up, so that a timer is never looked at just before it is due.
+// millis rounds up, so that a timer is never looked at just before it is due. The
+// kernel takes an int.
 func millis(d time.Duration) uintptr {
 	if d < 0 {
 		return ^uintptr(0)
 	}
-	return uintptr((d + time.Millisecond - 1) / time.Millisecond)
+	n := d / time.Millisecond
+	if d%time.Millisecond != 0 {
+		n++
+	}
+	return uintptr(min(n, math.MaxInt32))
 }
