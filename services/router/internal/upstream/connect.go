@@ -71,12 +71,17 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	return m, nil
 }
 
-// dial connects without regard to the PG… variables of the process's environment,
-// which are not the client's.
+// settings name everything that pgconn would otherwise take from the PG… variables
+// of the process's environment, which are not the client's.
+const settings = "host=localhost port=5432 user=pgpilot dbname=postgres password=none passfile='' connect_timeout=0" +
+	" sslmode=disable sslcert='' sslkey='' sslrootcert='' sslcertmode=disable sslnegotiation=postgres" +
+	" target_session_attrs=any channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0"
+
+// dial connects.
 func (c *Connector) dial(ctx context.Context, who Credentials, database string, params map[string]string) (*pgconn.PgConn, error) {
-	cfg, err := pgconn.ParseConfig("host=localhost port=5432 user=pgpilot dbname=postgres sslmode=disable")
+	cfg, err := pgconn.ParseConfig(settings)
 	if err != nil {
-		return nil, fmt.Errorf("prepare connection: %w", err)
+		return nil, fmt.Errorf("prepare connection: unset the environment variable PGSERVICE: %w", err)
 	}
 	cfg.Host, cfg.Port = c.target.Host, c.target.Port
 	cfg.User, cfg.Password, cfg.Database = who.User, who.Password, database
