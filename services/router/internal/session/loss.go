@@ -81,6 +81,9 @@ func (s *Session) loseStatement() {
 // lostStatement is the error for a statement whose answer is lost.
 func (s *Session) lostStatement() Problem {
 	p := lostConnection
+	if s.word != nil {
+		p, s.word = *s.word, nil
+	}
 	if s.written {
 		p.Hint = "A statement that writes may have been committed: check before running it again."
 	}

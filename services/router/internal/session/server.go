@@ -2,6 +2,9 @@ package session
 
 import (
 	"bytes"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -25,6 +28,15 @@ const (
 func (s *Session) FromServer(slot Slot, b []byte) int {
 	if slot != s.at {
 		return s.fromAside(slot, b)
+	}
+	if s.again != nil {
+		switch dying, sure := outlook(b); {
+		case dying:
+			s.ServerLost(slot)
+			return len(b)
+		case !sure && len(b) < flushSize:
+			return 0
+		}
 	}
 	used := 0
 	shown := 0 // b[:shown] has been forwarded or withheld
@@ -123,6 +135,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			if s.phase != Busy && !last {
 				return lose
 			}
+			if last && !s.bound(s.at) {
+				if s.word = problem(msg); s.word != nil {
+					return lose // shown as an error: the session lives on
+				}
+			}
 			s.fatal = s.fatal || last
 		}
 	}
@@ -184,6 +201,51 @@ func farewell(typ byte, msg []byte) bool {
 		return fatal
 	}
 	return warning && ends
+}
+
+// flushSize is how much of an answer a server gathers before it sends any, unless
+// it is done, in bytes (PQ_SEND_BUFFER_SIZE). As much is waited for before a read's
+// answer is begun, so nobody waits longer than on the server itself.
+const flushSize = 8192
+
+// outlook says whether a server that has begun to answer ends the connection
+// before the answer does: a backend that is told to stop sends its FATAL in one
+// piece with the rows it had ready. sure is false while that is open.
+func outlook(b []byte) (dying, sure bool) {
+	for {
+		typ, total, err := wire.Header(b)
+		switch {
+		case err != nil:
+			return false, true
+		case total == 0 || total > len(b):
+			return false, false
+		case (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[:total]):
+			return true, true
+		case !gathered(typ):
+			return false, true
+		}
+		b = b[total:]
+	}
+}
+
+// gathered reports whether a server keeps a message of an answer until there is
+// more to send. Of what it sends at once nothing is held back.
+func gathered(typ byte) bool {
+	switch typ {
+	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus:
+		return true
+	}
+	return false
+}
+
+// problem reads why a server ends a connection; nil where the client is to blame
+// (class 08: it has broken the protocol), so that its session ends too.
+func problem(msg []byte) *Problem {
+	var e pgproto3.ErrorResponse
+	if err := e.Decode(msg[wire.HeaderSize:]); err != nil || e.Code == "" || strings.HasPrefix(e.Code, "08") {
+		return nil
+	}
+	return &Problem{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
 }
 
 // notified makes the fence dirty: who is told of another session's commit expects

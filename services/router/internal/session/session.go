@@ -78,6 +78,8 @@ type Session struct {
 	// fatal says that the last error shown to the client was FATAL: the server ends
 	// the connection, and so does the router.
 	fatal bool
+	// word is what the server said when it ended the connection, if it did.
+	word *Problem
 	// leaving says that the router is stopping: the session ends when it is idle.
 	leaving bool
 
