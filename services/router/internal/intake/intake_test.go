@@ -51,11 +51,11 @@ func (r *router) change(f func()) {
 func (r *router) Adopt(rec *handoff.Record, fd int, from *Link) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.refuse {
-		return false
-	}
 	if r.adopting != nil {
 		r.adopting()
+	}
+	if r.refuse {
+		return false
 	}
 	r.arrived[rec.Session] = fd
 	from.Ack(rec.Session)
@@ -77,12 +77,22 @@ func (r *router) Cancel(key handoff.CancelKey) {
 }
 
 func (r *router) Sessions() []string {
-	if r.hold != nil {
-		<-r.hold
+	r.mu.Lock()
+	hold := r.hold
+	r.mu.Unlock()
+	if hold != nil {
+		<-hold
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.owned)
+}
+
+// set changes what the router does or has.
+func (r *router) set(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
 }
 
 // await waits until a condition of the router holds.
@@ -232,7 +242,7 @@ func abandoned(t *testing.T, client int) {
 
 func TestHello(t *testing.T) {
 	st := newStage(t)
-	st.owned = []string{"a", "b"}
+	st.set(func() { st.owned = []string{"a", "b"} })
 	_, h := st.connect(t)
 	if h.V != handoff.ProtocolVersion || h.Service != rundir.Router || h.ID != "7" || !slices.Equal(h.Sessions, []string{"a", "b"}) {
 		t.Errorf("%+v", h)
@@ -245,9 +255,11 @@ func TestHello(t *testing.T) {
 		t.Fatal(err)
 	}
 	rude.closed()
-	if len(st.canceled) > 0 {
-		t.Error("a cancel request before the greeting was obeyed")
-	}
+	st.set(func() {
+		if len(st.canceled) > 0 {
+			t.Error("a cancel request before the greeting was obeyed")
+		}
+	})
 }
 
 func TestSessionAdopted(t *testing.T) {
@@ -260,9 +272,11 @@ func TestSessionAdopted(t *testing.T) {
 		t.Errorf("acknowledged %+v", ref)
 	}
 	st.await(t, "the session is owned", func() bool { return slices.Equal(st.owned, []string{"s1"}) })
-	if _, err := unix.Write(st.arrived["s1"], []byte("hi")); err != nil {
-		t.Fatal(err)
-	}
+	st.set(func() {
+		if _, err := unix.Write(st.arrived["s1"], []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+	})
 	b := make([]byte, 4)
 	if n, err := unix.Read(client, b); err != nil || string(b[:n]) != "hi" {
 		t.Errorf("the client reads %q, %v", b[:n], err)
@@ -275,7 +289,7 @@ func TestSessionAdopted(t *testing.T) {
 
 func TestSessionRefused(t *testing.T) {
 	st := newStage(t)
-	st.refuse = true
+	st.set(func() { st.refuse = true })
 	l, _ := st.connect(t)
 	client := l.session("s1", 1)
 	var ref handoff.SessionRef
@@ -285,9 +299,7 @@ func TestSessionRefused(t *testing.T) {
 	}
 	abandoned(t, client)
 	// The connection goes on.
-	st.mu.Lock()
-	st.refuse = false
-	st.mu.Unlock()
+	st.set(func() { st.refuse = false })
 	l.session("s2", 1)
 	l.expect(handoff.TypeAck, &ref)
 }
@@ -383,9 +395,7 @@ func TestEndedReachesEveryListener(t *testing.T) {
 	var e handoff.Ended
 	b.expect(handoff.TypeEnded, &e)
 	// It comes back: what has ended meanwhile is not in the list of what is here.
-	st.mu.Lock()
-	st.owned = []string{"s3"}
-	st.mu.Unlock()
+	st.set(func() { st.owned = []string{"s3"} })
 	again, h := st.connect(t)
 	if !slices.Equal(h.Sessions, []string{"s3"}) {
 		t.Errorf("the list after a reconnect is %v", h.Sessions)
@@ -402,8 +412,8 @@ func TestEndedReachesEveryListener(t *testing.T) {
 // for ever.
 func TestEndedDuringTheGreeting(t *testing.T) {
 	st := newStage(t)
-	st.owned = []string{"s1"}
-	st.hold = make(chan struct{})
+	hold := make(chan struct{})
+	st.set(func() { st.owned, st.hold = []string{"s1"}, hold })
 	l := st.dial(t)
 	l.hello(handoff.ProtocolVersion)
 	for linked := false; !linked; { // until the connection is known
@@ -412,7 +422,7 @@ func TestEndedDuringTheGreeting(t *testing.T) {
 		st.s.mu.Unlock()
 	}
 	st.s.Ended("s1")
-	close(st.hold)
+	close(hold)
 	var h handoff.Hello
 	l.expect(handoff.TypeHello, &h)
 	if !slices.Equal(h.Sessions, []string{"s1"}) {
@@ -427,15 +437,17 @@ func TestDisowned(t *testing.T) {
 	st := newStage(t)
 	l, _ := st.connect(t)
 	gone := make(chan struct{})
-	st.adopting = func() { <-gone }
+	st.set(func() { st.adopting = func() { <-gone } })
 	client := l.session("s1", 1)
 	l.Close()
 	close(gone)
 	st.await(t, "the session is left to the listener", func() bool { return slices.Equal(st.disowned, []string{"s1"}) })
 	abandoned(t, client)
-	if len(st.owned) > 0 {
-		t.Errorf("%v are owned", st.owned)
-	}
+	st.set(func() {
+		if len(st.owned) > 0 {
+			t.Errorf("%v are owned", st.owned)
+		}
+	})
 }
 
 func TestCloseEndsConnections(t *testing.T) {
@@ -474,11 +486,11 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		var ref handoff.SessionRef
 		other.expect(handoff.TypeAck, &ref)
 		st.await(t, "the session is owned", func() bool { return slices.Contains(st.owned, "x") })
-		st.mu.Lock()
-		handoff.CloseFDs([]int{st.arrived["x"]})
-		delete(st.arrived, "x")
-		st.owned = nil
-		st.mu.Unlock()
+		st.set(func() {
+			handoff.CloseFDs([]int{st.arrived["x"]})
+			delete(st.arrived, "x")
+			st.owned = nil
+		})
 		other.Close()
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
