@@ -176,7 +176,7 @@ func seed(t *testing.T, n uint64, f func(r *rand.Rand)) {
 	f(rand.New(rand.NewPCG(n, 1)))
 }
 
-const seeds = 10000
+const seeds = 5000
 
 // TestLikeADirectConnection compares what a client of the router gets with what
 // it would get from the server, byte for byte, with every order of events, every
