@@ -97,8 +97,8 @@ func (w *world) act(a session.Action, data []byte) {
 // writesAreFenced checks that the fence is dirty before the first byte of a
 // message that may write.
 func (w *world) writesAreFenced(p *postgres, data []byte) {
-	if len(p.in) > 0 || w.o.s.Fence().Dirty() {
-		return // in the middle of what came before, or dirty
+	if len(p.in) > 0 || p.dead || w.o.s.Fence().Dirty() {
+		return // in the middle of what came before, never read, or dirty
 	}
 	typ, total, err := wire.Header(data)
 	if err != nil || typ == wire.CopyData || typ == wire.CopyDone || typ == wire.CopyFail {
