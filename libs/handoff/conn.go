@@ -94,6 +94,9 @@ func (c *Conn) writeLocked(b []byte, fds []int) error {
 			return err
 		}
 		b = b[n:] // the descriptors left with the first byte
+		if len(b) == 0 {
+			return nil // an empty write would report a peer that has closed meanwhile
+		}
 	}
 	_, err := c.conn.Write(b)
 	return err

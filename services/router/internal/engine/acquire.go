@@ -25,7 +25,11 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	r.Turn = e.turn
 	r.Policy = e.policy
 	r.AllToPrimary = e.cfg.Routing.AllToPrimary
-	c.wait.request, c.wait.since = r, e.now
+	c.wait.request = r
+	if !c.wait.fenced {
+		c.wait.since = e.now
+	}
+	c.wait.fenced = false
 	e.lend(c)
 }
 

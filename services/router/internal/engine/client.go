@@ -53,6 +53,7 @@ type client struct {
 type waiting struct {
 	request route.Request
 	since   time.Time
+	fenced  bool  // since counts from the wait for the fence
 	in      *site // the pool whose queue it is in
 	due     poll.Timer
 }

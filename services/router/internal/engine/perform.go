@@ -56,6 +56,7 @@ func (c *client) do(a session.Action) {
 // awaitFence waits for the session's fence, not for long.
 func (c *client) awaitFence() {
 	c.awaiting = true
+	c.wait.since, c.wait.fenced = c.e.now, true
 	c.e.timers.Set(&c.fenceDue, c.e.now.Add(c.e.cfg.Fencing.Wait.D()), func() { c.fenceReady() })
 }
 
@@ -71,7 +72,7 @@ func (c *client) fenceReady() {
 // withdraw forgets whatever the session waits for.
 func (e *Engine) withdraw(c *client) {
 	c.judging++
-	c.awaiting = false
+	c.awaiting, c.wait.fenced = false, false
 	e.timers.Stop(&c.fenceDue)
 	e.unqueue(c)
 }
