@@ -121,6 +121,8 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	slot := slotOf(table, b)
 	if s.owner == c {
 		slot = s.slot
+	} else {
+		table.Backends[b].Held++
 	}
 	s.owner, s.slot = c, slot
 	c.conns[slot] = s
@@ -155,9 +157,10 @@ func (e *Engine) queue(c *client, p *site) {
 	}
 	c.wait.in = p
 	p.Wait(c.login.Startup, c)
+	// Counted from here, so that sessions that come while connections are being made
+	// do not all choose the same server.
+	c.count(p.key.Backend, e.tracker.Table().Backends[p.key.Backend].Role)
 	e.limitWait(c, func() {
-		p.Withdraw(c)
-		c.wait.in = nil
 		e.refuse(c, &session.Problem{
 			Code:    "57P03",
 			Message: fmt.Sprintf("no connection to %s within %s", e.servers[p.key.Backend].name, e.cfg.Pool.AcquireTimeout),
@@ -195,6 +198,7 @@ func (e *Engine) unqueue(c *client) {
 	if p := c.wait.in; p != nil {
 		p.Withdraw(c)
 		c.wait.in = nil
+		c.uncount()
 	}
 	if i := slices.Index(e.stranded, c); i >= 0 {
 		e.stranded = slices.Delete(e.stranded, i, i+1)
@@ -243,10 +247,9 @@ func (e *Engine) runReady() {
 		case g.s == nil:
 			e.lend(g.c)
 		case e.stillFits(g.c, g.s):
-			g.c.wait.in = nil
 			e.hand(g.c, g.s, e.whyWaited(g.c, g.s))
 		default:
-			g.c.wait.in = nil
+			e.unqueue(g.c)
 			g.s.site.giveBack(g.s)
 			e.lend(g.c)
 		}
@@ -290,6 +293,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 	}
 	c.conns[slot] = nil
 	s.owner = nil
+	e.tracker.Table().Backends[s.site.key.Backend].Held--
 	if c.on == s.site.key.Backend {
 		c.uncount()
 	}

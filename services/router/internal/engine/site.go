@@ -131,6 +131,7 @@ func (p *site) connectFailed(startup string, err error) {
 	giveUp := refused || !isPrimary && !full
 	for _, c := range p.ConnectFailed(startup, giveUp) {
 		c.wait.in = nil
+		c.uncount()
 		if refused && isPrimary {
 			e.refuse(c, &session.Problem{Code: pg.Code, Message: pg.Message, Detail: pg.Detail, Hint: pg.Hint})
 			continue

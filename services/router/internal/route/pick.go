@@ -153,7 +153,7 @@ func least(t *Table, able Set, turn uint32) int {
 	first := nth(able, int(turn%uint32(n)))
 	best := first
 	for s := uint64(able); s != 0; s &= s - 1 {
-		if i := bits.TrailingZeros64(s); t.Backends[i].InFlight < t.Backends[best].InFlight {
+		if i := bits.TrailingZeros64(s); t.Backends[i].load() < t.Backends[best].load() {
 			best = i
 		}
 	}

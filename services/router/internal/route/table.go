@@ -37,8 +37,10 @@ type Backend struct {
 	Fresh bool
 	// Replayed is a lower bound of what its current run has replayed.
 	Replayed lsn.Position
-	// InFlight is how many statements this router runs on it.
-	InFlight int32
+	// InFlight is how many statements this router runs on it, those included that
+	// wait for a connection. Held is how many of its connections sessions hold: with
+	// pool.mode session they keep the replica that was chosen once.
+	InFlight, Held int32
 }
 
 // Table is a snapshot of the backends. Pick does not change it.
@@ -47,6 +49,9 @@ type Table struct {
 	// Primary is the index of the server that accepts writes, -1 for none.
 	Primary int
 }
+
+// load is what LeastInFlight compares.
+func (b *Backend) load() int32 { return b.InFlight + b.Held }
 
 // usable reports whether reads may go to the backend as far as its health is
 // concerned.
