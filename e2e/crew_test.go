@@ -64,6 +64,25 @@ func (c *crew) work(rounds int) {
 	c.wg.Wait()
 }
 
+// chase lets every session do a number of rounds in which it reads on after its
+// write until a replica has answered: the first moment at which one may.
+func (c *crew) chase(rounds int) {
+	c.each(func(h *hand) {
+		for range rounds {
+			from := h.onReplica
+			if !h.round() {
+				return
+			}
+			for n := 0; h.onReplica == from && n < 1000; n++ {
+				if !h.look() {
+					return
+				}
+			}
+		}
+	})
+	c.wg.Wait()
+}
+
 // start lets the sessions write and read until stop.
 func (c *crew) start() { c.keep((*hand).round) }
 

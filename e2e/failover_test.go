@@ -101,7 +101,7 @@ func TestPrimaryRestartedUnderLoad(t *testing.T) {
 	}
 	crew.stop()
 
-	lived, ended := 0, 0
+	lived, ended := 0, 0 // none was in a transaction or had state in its server session
 	for _, h := range crew.hands {
 		if h.stale > 0 {
 			t.Errorf("%d stale reads: %s", h.stale, h.firstStale)
@@ -115,9 +115,8 @@ func TestPrimaryRestartedUnderLoad(t *testing.T) {
 		}
 		lived++
 	}
-	t.Logf("%d sessions live on, %d were ended", lived, ended)
-	if ended == len(crew.hands) {
-		t.Error("no session has survived")
+	if ended > 0 {
+		t.Errorf("%d sessions were ended, %d live on", ended, lived)
 	}
 
 	// A session that was idle has noticed nothing.
@@ -132,7 +131,7 @@ func TestPrimaryRestartedUnderLoad(t *testing.T) {
 	r.caughtUp()
 	for _, h := range crew.hands {
 		if h.gone() {
-			continue
+			continue // counted above
 		}
 		h.err = nil
 		h.written.Add(1)

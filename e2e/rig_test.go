@@ -24,6 +24,8 @@ type rig struct {
 	*stacktest.Pgpilot
 	t   testing.TB
 	cfg *config.Config
+	// changed is what configure has made of it.
+	changed *config.Config
 	// port is where clients connect.
 	port int
 	// rows is how many rows its crews have.

@@ -37,15 +37,24 @@ func hijack(t testing.TB, c *client) *wire {
 // one line of text each.
 func (w *wire) query(sql string) []string {
 	w.t.Helper()
-	w.front.SendQuery(&pgproto3.Query{String: sql})
+	return w.send([]pgproto3.FrontendMessage{&pgproto3.Query{String: sql}}, 1)
+}
+
+// send sends messages at once and gives every message of the answer up to the given
+// number of ReadyForQuery, as one line of text each.
+func (w *wire) send(messages []pgproto3.FrontendMessage, ready int) []string {
+	w.t.Helper()
+	for _, m := range messages {
+		w.front.Send(m)
+	}
 	if err := w.front.Flush(); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
+		w.t.Fatalf("%+v: %v", messages, err)
 	}
 	var answer []string
 	for {
 		m, err := w.front.Receive()
 		if err != nil {
-			w.t.Fatalf("%s: %v after %q", sql, err, answer)
+			w.t.Fatalf("%+v: %v after %q", messages, err, answer)
 		}
 		if d, ok := m.(*pgproto3.RowDescription); ok {
 			for i := range d.Fields {
@@ -54,11 +63,13 @@ func (w *wire) query(sql string) []string {
 		}
 		b, err := m.(interface{ Encode([]byte) ([]byte, error) }).Encode(nil)
 		if err != nil {
-			w.t.Fatalf("%s: encode %T: %v", sql, m, err)
+			w.t.Fatalf("encode %T: %v", m, err)
 		}
 		answer = append(answer, fmt.Sprintf("%c %q", b[0], bytes.ReplaceAll(b[5:], []byte{0}, []byte("|"))))
-		if _, last := m.(*pgproto3.ReadyForQuery); last {
-			return answer
+		if _, ok := m.(*pgproto3.ReadyForQuery); ok {
+			if ready--; ready == 0 {
+				return answer
+			}
 		}
 	}
 }
@@ -68,6 +79,18 @@ func (w *wire) query(sql string) []string {
 // session works in a database of its own, since both write.
 func (r *rig) compare(t *testing.T, statements []string) {
 	t.Helper()
+	through, straight := r.twins(t)
+	for _, sql := range statements {
+		want, got := straight.query(sql), through.query(sql)
+		if w, g := strings.Join(want, "\n"), strings.Join(got, "\n"); w != g {
+			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", sql, w, g)
+		}
+	}
+}
+
+// twins opens a session through pgpilot and one on the primary itself.
+func (r *rig) twins(t *testing.T) (through, straight *wire) {
+	t.Helper()
 	pilot, err := r.dial("dbname=same_pilot")
 	if err != nil {
 		t.Fatal(err)
@@ -76,13 +99,7 @@ func (r *rig) compare(t *testing.T, statements []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	through, straight := hijack(t, pilot), hijack(t, server)
-	for _, sql := range statements {
-		want, got := straight.query(sql), through.query(sql)
-		if w, g := strings.Join(want, "\n"), strings.Join(got, "\n"); w != g {
-			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", sql, w, g)
-		}
-	}
+	return hijack(t, pilot), hijack(t, server)
 }
 
 // newSameRig makes two databases that are equal but for their oids.
@@ -267,4 +284,81 @@ func TestAnswersAreThoseOfTheServer(t *testing.T) {
 		"GRANT SELECT ON fruit TO PUBLIC",
 		"NOTIFY nobody_listens",
 	})
+}
+
+func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
+	r := newSameRig(t)
+	through, straight := r.twins(t)
+	type batch = []pgproto3.FrontendMessage
+	parse := func(name, sql string) *pgproto3.Parse { return &pgproto3.Parse{Name: name, Query: sql} }
+	bind := func(portal, name string, values ...string) *pgproto3.Bind {
+		b := &pgproto3.Bind{DestinationPortal: portal, PreparedStatement: name}
+		for _, v := range values {
+			b.Parameters = append(b.Parameters, []byte(v))
+		}
+		return b
+	}
+	describe := func(kind byte, name string) *pgproto3.Describe {
+		return &pgproto3.Describe{ObjectType: kind, Name: name}
+	}
+	execute := func(portal string, rows uint32) *pgproto3.Execute {
+		return &pgproto3.Execute{Portal: portal, MaxRows: rows}
+	}
+	closing := func(kind byte, name string) *pgproto3.Close { return &pgproto3.Close{ObjectType: kind, Name: name} }
+	sync, flush := &pgproto3.Sync{}, &pgproto3.Flush{}
+	query := func(sql string) *pgproto3.Query { return &pgproto3.Query{String: sql} }
+
+	for _, c := range []struct {
+		name  string
+		ready int // how many ReadyForQuery the answer has
+		batch batch
+	}{
+		{"sync alone", 1, batch{sync}},
+		{"two syncs", 2, batch{sync, sync}},
+		{"a statement", 1, batch{parse("", "SELECT name FROM fruit WHERE id = $1"), bind("", "", "2"), describe('P', ""), execute("", 0), sync}},
+		{"the unnamed statement again", 1, batch{bind("", "", "3"), execute("", 0), sync}},
+		{"a named statement", 1, batch{parse("s1", "SELECT id, price FROM fruit WHERE price < $1 ORDER BY id"), describe('S', "s1"), sync}},
+		{"executed twice", 1, batch{bind("", "s1", "3"), execute("", 0), bind("", "s1", "1"), execute("", 0), sync}},
+		{"in another batch, flushed", 1, batch{bind("", "s1", "9"), flush, execute("", 0), flush, sync}},
+		{"rows in parts", 1, batch{bind("p", "s1", "99"), execute("p", 1), execute("p", 1), execute("p", 0), sync}},
+		{"a portal ends with its batch", 1, batch{bind("q", "s1", "99"), sync}},
+		{"and is gone", 1, batch{execute("q", 0), sync}},
+		{"a name twice", 1, batch{parse("s1", "SELECT 1"), bind("", "s1"), execute("", 0), sync}},
+		{"close and parse again", 1, batch{closing('S', "s1"), parse("s1", "SELECT 1"), bind("", "s1"), describe('P', ""), execute("", 0), sync}},
+		{"close what is not there", 1, batch{closing('S', "nothing"), closing('P', "nothing"), sync}},
+		{"an error, and what follows is skipped", 1, batch{parse("", "SELECT 1/$1::int"), bind("", "", "0"), execute("", 0), bind("", "s1"), execute("", 0), parse("never", "SELECT 1"), sync}},
+		{"and was not done", 1, batch{describe('S', "never"), sync}},
+		{"errors in two batches at once", 2, batch{parse("", "SELEC"), describe('S', ""), sync, parse("", "SELECT 7"), bind("", ""), execute("", 0), sync}},
+		{"an error between good batches", 3, batch{bind("", "s1"), execute("", 0), sync, bind("", "no such statement"), execute("", 0), sync, bind("", "s1"), execute("", 0), sync}},
+		{"a bad parameter", 1, batch{parse("", "SELECT $1::int"), bind("", "", "abc"), execute("", 0), sync}},
+		{"too many parameters", 1, batch{bind("", "s1", "1"), execute("", 0), sync}},
+		{"nothing to do", 1, batch{parse("", ""), bind("", ""), describe('P', ""), execute("", 0), sync}},
+		{"two statements in one parse", 1, batch{parse("", "SELECT 1; SELECT 2"), sync}},
+		{"a batch is a transaction", 1, batch{
+			parse("", "INSERT INTO fruit VALUES (50, 'guava', 1)"), bind("", ""), execute("", 0),
+			parse("", "INSERT INTO fruit VALUES (50, 'guava', 1)"), bind("", ""), execute("", 0), sync}},
+		{"of which nothing is left", 1, batch{parse("", "SELECT count(*) FROM fruit WHERE id = 50"), bind("", ""), execute("", 0), sync}},
+		{"a transaction over batches", 3, batch{
+			parse("", "BEGIN"), bind("", ""), execute("", 0), sync,
+			parse("", "INSERT INTO fruit VALUES (51, 'kiwi', 1) RETURNING id"), bind("", ""), describe('P', ""), execute("", 0), sync,
+			parse("", "SELECT 1/0"), bind("", ""), execute("", 0), sync}},
+		{"has failed", 1, batch{parse("", "SELECT 1"), sync}},
+		{"and ends", 1, batch{parse("", "COMMIT"), bind("", ""), execute("", 0), sync}},
+		{"simple and extended by turns", 4, batch{query("SELECT 1"), bind("", "s1"), execute("", 0), sync, query("SELECT 1/0; SELECT 2"), bind("", "s1"), execute("", 0), sync}},
+		{"a simple query closes the unnamed statement", 3, batch{parse("", "SELECT 5"), sync, query("SELECT 6"), bind("", ""), execute("", 0), sync}},
+		{"copy out", 1, batch{parse("", "COPY fruit TO STDOUT"), bind("", ""), execute("", 0), sync}},
+		{"copy in", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), &pgproto3.CopyData{Data: []byte("1\t7\n")}, &pgproto3.CopyDone{}, sync}},
+		{"copy in, with a sync too early", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), sync, &pgproto3.CopyData{Data: []byte("2\t8\n")}, &pgproto3.CopyDone{}, sync}},
+		{"copy in, failed by the client", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), &pgproto3.CopyData{Data: []byte("1\t7\n")}, &pgproto3.CopyFail{Message: "enough"}, sync}},
+		{"copy in, refused", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), &pgproto3.CopyData{Data: []byte("x\ty\n")}, &pgproto3.CopyDone{}, sync}},
+		{"what they left", 1, batch{query("SELECT * FROM basket ORDER BY 1, 2")}},
+		{"stray copy messages", 1, batch{&pgproto3.CopyData{Data: []byte("stray")}, &pgproto3.CopyDone{}, &pgproto3.CopyFail{Message: "stray"}, query("SELECT 1")}},
+		{"a function call, of int4pl", 1, batch{&pgproto3.FunctionCall{Function: 177, ArgFormatCodes: []uint16{0}, Arguments: [][]byte{[]byte("1"), []byte("2")}}}},
+		{"everything forgotten", 2, batch{query("DISCARD ALL"), bind("", "s1"), execute("", 0), sync}},
+	} {
+		want, got := straight.send(c.batch, c.ready), through.send(c.batch, c.ready)
+		if w, g := strings.Join(want, "\n"), strings.Join(got, "\n"); w != g {
+			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", c.name, w, g)
+		}
+	}
 }
