@@ -18,28 +18,46 @@ type Opinion struct {
 	Reason string
 }
 
-// Judge parses the text and judges it. Several statements read only if each of
-// them reads, and their effects add up. An empty text reads.
+// Judge parses the text in this process and judges it. Only tests do that: the
+// parser can crash, so the classifier lets a process of its own parse (package
+// parse) between Refuse and Tree.
 func Judge(text string) Opinion {
-	if !utf8.ValidString(text) {
-		return unparsable("text that is not UTF-8")
-	}
-	if strings.IndexByte(text, 0) >= 0 {
-		return unparsable("a zero byte") // where the parser would take the text to end
-	}
-	if n, err := nesting(text); err != nil {
-		return unparsable(err.Error())
-	} else if n > maxNesting {
-		return Opinion{verdict.Unclassified(), "an expression nested too deeply to be parsed safely"}
+	if o, refused := Refuse(text); refused {
+		return o
 	}
 	tree, err := pgquery.Parse(text)
 	if err != nil {
 		if refused := (*parser.Error)(nil); errors.As(err, &refused) {
-			return unparsable(refused.Message)
+			return Unparsable(refused.Message)
 		}
 		return Opinion{verdict.Unclassified(), "a parse tree that cannot be decoded: " + err.Error()}
 	}
-	o := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read}}
+	// A text that parsed has a fingerprint; zero, for "none", is right if not.
+	fingerprint, _ := pgquery.FingerprintToUInt64(text)
+	return Tree(tree, fingerprint)
+}
+
+// Refuse gives the opinion of a text that must not reach the parser, and whether
+// it is one.
+func Refuse(text string) (o Opinion, refused bool) {
+	if !utf8.ValidString(text) {
+		return Unparsable("text that is not UTF-8"), true
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return Unparsable("a zero byte"), true // where the parser would take the text to end
+	}
+	if n, err := nesting(text); err != nil {
+		return Unparsable(err.Error()), true
+	} else if n > maxNesting {
+		return Opinion{verdict.Unclassified(), "an expression nested too deeply to be parsed safely"}, true
+	}
+	return Opinion{}, false
+}
+
+// Tree judges what the parser made of a text. Several statements read only if
+// each of them reads, and their effects add up. An empty text reads.
+func Tree(tree *pgquery.ParseResult, fingerprint uint64) Opinion {
+	o := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read, Fingerprint: fingerprint}}
 	for _, s := range tree.GetStmts() {
 		reason, effects := statement(s.GetStmt())
 		o.Effects |= effects
@@ -50,13 +68,11 @@ func Judge(text string) Opinion {
 	if o.Kind == verdict.Read && o.Effects != 0 {
 		o.Kind, o.Reason = verdict.Write, o.Effects.String()
 	}
-	// A text that parsed has a fingerprint; zero, for "none", is right if not.
-	o.Fingerprint, _ = pgquery.FingerprintToUInt64(text)
 	return o
 }
 
-// unparsable is a text that only the server can explain. It may be newer than
+// Unparsable is the opinion of a text that only the server can explain. It may be newer than
 // the parser, and then do anything.
-func unparsable(reason string) Opinion {
+func Unparsable(reason string) Opinion {
 	return Opinion{verdict.Verdict{Kind: verdict.Write, Effects: verdict.Unparsable | verdict.Unproven}, reason}
 }
