@@ -43,7 +43,7 @@ func TestPick(t *testing.T) {
 		"emergency switch":          {nil, Request{Read: true, AllToPrimary: true}, Choice{0, ReasonAllToPrimary}},
 		"no primary known":          {func(t *Table) { t.Primary = None }, Request{Reason: ReasonWrite}, Choice{None, ReasonWrite}},
 		"no primary, fenced read":   {func(t *Table) { t.Primary = None }, strict(150), Choice{2, ReasonRead}},
-		"least held":                  {func(t *Table) { t.Backends[2].Held = 1 }, Request{Read: true, Strict: true}, Choice{1, ReasonRead}},
+		"least held":                {func(t *Table) { t.Backends[2].Held = 1 }, Request{Read: true, Strict: true}, Choice{1, ReasonRead}},
 		"least in flight":           {func(t *Table) { t.Backends[1].InFlight = 3 }, Request{Read: true, Strict: true}, Choice{2, ReasonRead}},
 	} {
 		t.Run(name, func(t *testing.T) {
