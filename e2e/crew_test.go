@@ -21,12 +21,13 @@ type crew struct {
 type hand struct {
 	*client
 	row     int
-	primary string // the port of the server that takes writes
+	primary int64 // the port of the server that takes writes
 
 	// written and rounds may be read while the session works; the rest after it has
 	// stopped.
 	written, rounds  atomic.Int64
-	ended            atomic.Bool // by an error
+	lastPort         atomic.Int64 // of the server that the last read ran on
+	ended            atomic.Bool  // by an error
 	onReplica, stale int
 	firstStale       string
 	err              error
@@ -45,7 +46,7 @@ func (r *rig) newCrew(n int) *crew {
 		INSERT INTO crew SELECT g, 0 FROM generate_series(%d, %d) g ON CONFLICT (hand) DO UPDATE SET v = 0`, first, r.rows))
 	r.caughtUp()
 	c := &crew{rig: r}
-	primary := strconv.Itoa(r.Lab.Primary().Port)
+	primary := int64(r.Lab.Primary().Port)
 	for row := range n {
 		c.hands = append(c.hands, &hand{client: r.connect(), row: first + row, primary: primary})
 	}
@@ -178,13 +179,19 @@ func (h *hand) look() bool {
 		h.err = err
 		return false
 	}
+	port, err := strconv.ParseInt(rows[0][1], 10, 64)
+	if err != nil {
+		h.err = err
+		return false
+	}
+	h.lastPort.Store(port)
 	if want := h.written.Load(); got != want {
 		h.stale++
 		if h.firstStale == "" {
-			h.firstStale = fmt.Sprintf("session %d read %d from port %s after it had written %d", h.row, got, rows[0][1], want)
+			h.firstStale = fmt.Sprintf("session %d read %d from port %d after it had written %d", h.row, got, port, want)
 		}
 	}
-	if rows[0][1] != h.primary {
+	if port != h.primary {
 		h.onReplica++
 	}
 	return true

@@ -59,34 +59,47 @@ func TestReplicaComesBackFarBehind(t *testing.T) {
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	replica := cluster.Replica(2)
-	su := direct(t, cluster.Primary())
-
-	// Far behind the last restartpoint, and nothing that would set another.
-	su.must("CHECKPOINT")
-	su.must("CREATE TABLE bulk AS SELECT g, repeat('x', 200) AS pad FROM generate_series(1, 500000) g")
-	su.must("UPDATE bulk SET pad = pad || 'y' WHERE g % 5 = 0")
-	reading := r.newCrew(8) // have written before, and only read from here on
-	reading.work(3)
-	writing := r.newCrew(8)
+	reading, writing := r.newCrew(8), r.newCrew(8)
+	leaveFarBehind(t, cluster, replica)
+	reading.work(3) // and they only read from here on
 	r.caughtUp()
 	reading.watch()
 	writing.start()
 	writing.pass(3)
 	r.awaitReplicas(cluster.Replicas()...)
+
+	// Once it is back, it stands still at the first commit it has to replay: long
+	// enough for everybody to hear that it is well.
+	su := direct(t, replica)
+	su.must("ALTER SYSTEM SET recovery_min_apply_delay = '1h'")
 	if err := replica.Kill(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
+	r.until("the lagpoller misses the replica", func() bool { return r.metric("pgpilot_backend_healthy", "backend", replica.Name) == 0 })
 	writing.pass(3)
-	start := make(chan error, 1)
-	go func() { start <- replica.Start(timeout(t)) }()
-	if old := firstSight(t, replica, reading.hands[0]); old {
-		t.Log("the replica showed older rows than before when it came back: reading there would have been stale")
-	}
-	if err := <-start; err != nil {
+	if err := replica.Start(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
+	r.until("the replica is well", func() bool { return r.metric("pgpilot_backend_healthy", "backend", replica.Name) == 1 })
+	su = direct(t, replica)
+	h := reading.hands[0]
+	if got := su.one(fmt.Sprintf("SELECT v FROM crew WHERE hand = %d", h.row)); got == fmt.Sprint(h.written.Load()) {
+		t.Error("the replica has not come back with old rows: nothing is proven")
+	}
+	reading.pass(100)
+	writing.pass(100)
+
+	su.must("ALTER SYSTEM RESET recovery_min_apply_delay")
+	su.must("SELECT pg_reload_conf()")
 	r.awaitReplicas(cluster.Replicas()...)
-	reading.pass(10)
+	r.until("a session reads from it that has written before", func() bool {
+		for _, h := range reading.hands {
+			if h.lastPort.Load() == int64(replica.Port) {
+				return true
+			}
+		}
+		return false
+	})
 	writing.pass(10)
 	reading.stop()
 	writing.stop()
@@ -94,19 +107,21 @@ func TestReplicaComesBackFarBehind(t *testing.T) {
 	writing.mustBeSound()
 }
 
-// firstSight connects to a starting server as soon as it accepts anybody, and
-// reports whether it does not show what the session has written.
-func firstSight(t testing.TB, m *lab.Member, h *hand) (old bool) {
+// leaveFarBehind writes so much after a restartpoint of the replica that its next
+// start has long to replay. It writes nearly no pages: the replica's control file
+// then lets it answer queries early, far from where it was.
+func leaveFarBehind(t testing.TB, cluster *lab.Cluster, replica *lab.Member) {
 	t.Helper()
-	var c *client
-	await(t, m.Name+" accepts a connection", func() bool {
-		var err error
-		c, err = dial(t, m.SuperDSN())
-		return err == nil
-	})
-	defer c.close()
-	rows, err := c.run(fmt.Sprintf("SELECT v FROM crew WHERE hand = %d", h.row))
-	return err != nil || len(rows) != 1 || rows[0][0] != fmt.Sprint(h.written.Load())
+	su := direct(t, cluster.Primary())
+	defer su.close()
+	su.must("CREATE TABLE few AS SELECT g AS id, 0 AS v FROM generate_series(1, 100) g")
+	su.must("CHECKPOINT")
+	if err := cluster.WaitCaughtUp(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	direct(t, replica).must("CHECKPOINT")
+	su.must("SELECT count(pg_logical_emit_message(false, 'bulk', repeat('x', 1000000))) FROM generate_series(1, 150)")
+	su.must("DO $$BEGIN FOR n IN 1..500 LOOP UPDATE few SET v = n; END LOOP; END$$")
 }
 
 // When one backend is killed, its server ends every session and replays again from
@@ -115,9 +130,7 @@ func TestReplicaBackendKilled(t *testing.T) {
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	replica := cluster.Replica(1)
-	su := direct(t, cluster.Primary())
-	su.must("CHECKPOINT")
-	su.must("CREATE TABLE bulk AS SELECT g, repeat('x', 200) AS pad FROM generate_series(1, 100000) g")
+	leaveFarBehind(t, cluster, replica)
 	reading, writing := r.newCrew(8), r.newCrew(8)
 	reading.work(3)
 	reading.watch()

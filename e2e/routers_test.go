@@ -127,3 +127,53 @@ func TestPoolsAreDividedBetweenRouters(t *testing.T) {
 		t.Errorf("%d server connections, max_size is 6", count)
 	}
 }
+
+func TestRouterStoppedLetsTransactionsFinish(t *testing.T) {
+	cluster := newCluster(t)
+	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, nil)
+	r.until("the sessions of the start are over", func() bool { return r.sessionsOn(1)+r.sessionsOn(2) == 0 })
+	r.connect().must("CREATE TABLE t (a int)")
+	var sessions []*client
+	for range 8 {
+		c := r.connect()
+		c.must("BEGIN; INSERT INTO t VALUES (1)")
+		sessions = append(sessions, c)
+	}
+	idle := []*client{r.connect(), r.connect(), r.connect(), r.connect()}
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Service(rundir.Router, 1).Terminate(timeout(t)) }()
+	ended := 0
+	r.until("the stopped router's idle sessions are ended", func() bool {
+		for _, c := range idle {
+			if c.gone() {
+				continue
+			}
+			if _, err := c.run("SELECT 1"); err == nil {
+				continue
+			} else if sqlstate(err) != "57P01" {
+				t.Errorf("an idle session is told %v", err)
+			}
+			ended++
+		}
+		return ended > 0
+	})
+	for range 10 {
+		c := r.connect()
+		c.must("SELECT 1")
+		c.close()
+	}
+	for i, c := range sessions {
+		if _, err := c.run("INSERT INTO t VALUES (2); COMMIT"); err != nil {
+			t.Errorf("transaction %d: %v", i, err)
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	c := r.connect()
+	c.must("INSERT INTO t VALUES (3)")
+	if got := c.one("SELECT count(*) FROM t"); got != "17" {
+		t.Errorf("%s rows, want 17", got)
+	}
+}
