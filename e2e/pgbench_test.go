@@ -18,7 +18,7 @@ var (
 // transactions it did.
 func (r *rig) pgbench(t testing.TB, args ...string) int {
 	t.Helper()
-	out, complaints, err := program(t, r.port, "", "pgbench", append([]string{"-n", "-c", "16", "-j", "2", "-T", "2"}, args...)...)
+	out, complaints, err := program(t, r.port, "", "pgbench", append([]string{"-n", "-c", "16", "-j", "2", "-T", "1"}, args...)...)
 	if err != nil {
 		t.Fatalf("pgbench %v: %v\n%s%s", args, err, out, complaints)
 	}
@@ -81,7 +81,7 @@ func TestPgbench(t *testing.T) {
 					before = append(before, served(t, m))
 				}
 				reads := r.metric("pgpilot_routing_decisions_total", "target", "replica", "reason", "read")
-				n := r.pgbench(t, "-S", "-M", "simple")
+				n := r.pgbench(t, "-S", "-M", "simple", "-T", "3")
 				for _, m := range cluster.Replicas() {
 					after = append(after, served(t, m))
 				}
