@@ -119,6 +119,10 @@ func clientName(c net.Conn) string {
 	return c.RemoteAddr().String()
 }
 
+// guess names whoever guesses at a user's password: a misconfigured application
+// does not slow down the others on its host.
+func guess(c startup.Conn, user string) string { return origin(c) + " " + user }
+
 // origin is what the throttle goes by: the host, or the user of a local client.
 func origin(c startup.Conn) string {
 	if _, local := c.(*net.UnixConn); !local {

@@ -30,7 +30,7 @@ func (g *Gate) authenticate(ctx context.Context, c startup.Conn, book *scram.Boo
 	case errors.As(err, &m):
 		return &refusal.Refusal{Code: m.Code, Message: m.Message, Detail: m.Detail}
 	case errors.Is(err, scram.ErrDenied), errors.Is(err, errMessageLength):
-		g.throttle.Failed(origin(c))
+		g.throttle.Failed(guess(c, p.User))
 		return &Denied{
 			Refusal: refusal.New(refusal.InvalidPassword, `password authentication failed for user "%s"`, p.User),
 			User:    p.User,
@@ -67,7 +67,7 @@ func (g *Gate) exchange(ctx context.Context, c startup.Conn, book *scram.Book, p
 	if err != nil {
 		return err
 	}
-	if err := g.throttle.Wait(ctx, origin(c)); err != nil {
+	if err := g.throttle.Wait(ctx, guess(c, p.User)); err != nil {
 		return fmt.Errorf("wait for the login throttle: %w", err)
 	}
 	proof, err := ex.Final(final)

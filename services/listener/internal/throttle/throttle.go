@@ -13,11 +13,11 @@ const (
 	first = 50 * time.Millisecond
 	// longest bounds the wait.
 	longest = time.Second
-	// forget is how long after its last failure an address starts afresh.
+	// forget is how long after the last failure the count starts afresh.
 	forget = time.Minute
-	// maxAddresses bounds the memory. When it is full the address that failed least
+	// maxGuessers bounds the memory. When it is full the one that failed least
 	// recently is forgotten.
-	maxAddresses = 10000
+	maxGuessers = 10000
 )
 
 // Throttle remembers failed logins. It is safe for concurrent use.
@@ -41,11 +41,12 @@ func New() *Throttle {
 	return t
 }
 
-// Delay gives how long the next login from an address waits.
-func (t *Throttle) Delay(address string) time.Duration {
+// Delay gives how long the next login waits, by who it comes from: an address and
+// a user.
+func (t *Throttle) Delay(who string) time.Duration {
 	t.state.Lock()
 	defer t.state.Unlock()
-	f := t.state.failures[address]
+	f := t.state.failures[who]
 	if f.count <= free || t.now().Sub(f.last) >= forget {
 		return 0
 	}
@@ -56,9 +57,9 @@ func (t *Throttle) Delay(address string) time.Duration {
 	return min(d, longest)
 }
 
-// Wait lets the delay of an address pass.
-func (t *Throttle) Wait(ctx context.Context, address string) error {
-	d := t.Delay(address)
+// Wait lets the delay pass.
+func (t *Throttle) Wait(ctx context.Context, who string) error {
+	d := t.Delay(who)
 	if d == 0 {
 		return nil
 	}
@@ -73,21 +74,21 @@ func (t *Throttle) Wait(ctx context.Context, address string) error {
 }
 
 // Failed notes a failed login.
-func (t *Throttle) Failed(address string) {
+func (t *Throttle) Failed(who string) {
 	t.state.Lock()
 	defer t.state.Unlock()
 	now := t.now()
-	f, known := t.state.failures[address]
-	if !known && len(t.state.failures) >= maxAddresses {
+	f, known := t.state.failures[who]
+	if !known && len(t.state.failures) >= maxGuessers {
 		t.makeRoomLocked(now)
 	}
 	if now.Sub(f.last) >= forget {
 		f.count = 0
 	}
-	t.state.failures[address] = failure{count: f.count + 1, last: now}
+	t.state.failures[who] = failure{count: f.count + 1, last: now}
 }
 
-// makeRoomLocked drops every address whose time is over, or else the one that
+// makeRoomLocked drops everyone whose time is over, or else the one that
 // failed least recently.
 func (t *Throttle) makeRoomLocked(now time.Time) {
 	var oldest string
@@ -100,7 +101,7 @@ func (t *Throttle) makeRoomLocked(now time.Time) {
 			oldest = a
 		}
 	}
-	if len(t.state.failures) >= maxAddresses {
+	if len(t.state.failures) >= maxGuessers {
 		delete(t.state.failures, oldest)
 	}
 }

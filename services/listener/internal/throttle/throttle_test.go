@@ -45,11 +45,11 @@ func TestDelayGrowsAndIsBounded(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	th, c := newTest()
-	for i := range maxAddresses + 10 {
+	for i := range maxGuessers + 10 {
 		c.at = c.at.Add(time.Millisecond)
 		th.Failed(fmt.Sprint(i))
 	}
-	if n := len(th.state.failures); n != maxAddresses {
+	if n := len(th.state.failures); n != maxGuessers {
 		t.Errorf("%d addresses", n)
 	}
 	if _, ok := th.state.failures["0"]; ok {
