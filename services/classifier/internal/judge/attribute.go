@@ -9,9 +9,9 @@ import (
 // the row of a function that returns a number is that number. ("Using Functions
 // Named as Columns" in the chapter on composite types tells half of it.)
 //
-// So a name after an expression counts as a call. A name after an alias counts as
-// one if the alias is that of a function in FROM and the name is not known for
-// one of its columns. Rows of tables remain: only a user's function takes them.
+// So a name after an expression counts as a call if there is a function of that
+// name. So does a name after the alias of a function in FROM, if it is not known
+// for one of its columns. After any other alias only functions of rows count.
 
 // attributes notes what looks like columns until all aliases are known.
 type attributes struct {
@@ -87,15 +87,4 @@ func (a *attributes) column(n *pgquery.ColumnRef) {
 		return // a column's own name, or x.*
 	}
 	a.used = append(a.used, attribute{f[len(f)-2].GetString_().GetSval(), f[len(f)-1].GetString_().GetSval()})
-}
-
-// calls lists the names that may be calls.
-func (a *attributes) calls() []string {
-	var out []string
-	for _, u := range a.used {
-		if known, ok := a.columns[u.alias]; ok && !known[u.name] {
-			out = append(out, u.name)
-		}
-	}
-	return out
 }

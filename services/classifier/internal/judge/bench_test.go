@@ -11,7 +11,7 @@ func BenchmarkJudge(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				Judge(text)
+				Judge(text, anyRelation{})
 			}
 		})
 	}

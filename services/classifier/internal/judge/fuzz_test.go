@@ -22,7 +22,7 @@ func FuzzJudge(f *testing.F) {
 		f.Add(e.text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		o := Judge(text)
+		o := Judge(text, anyRelation{})
 		if o.Kind != verdict.Read {
 			return
 		}
@@ -38,7 +38,7 @@ func FuzzJudge(f *testing.F) {
 				t.Fatalf("a read with %s in it: %q", m[1], text)
 			}
 		}
-		if again := Judge(text + "\n; DELETE FROM t"); again.Kind == verdict.Read {
+		if again := Judge(text+"\n; DELETE FROM t", anyRelation{}); again.Kind == verdict.Read {
 			t.Fatalf("a DELETE after %q is overlooked", text)
 		}
 	})

@@ -16,12 +16,17 @@ type Opinion struct {
 	verdict.Verdict
 	// Reason is for people: "function nextval", "a locking clause". Empty for a read.
 	Reason string
+	// Unknown says that this is a write only because something in it is not known,
+	// which may have been created since the catalog was read.
+	Unknown bool
+	// Defines says that the text may change what names stand for.
+	Defines bool
 }
 
 // Judge parses the text in this process and judges it. Only tests do that: the
 // parser can crash, so the classifier lets a process of its own parse (package
 // parse) between Refuse and Tree.
-func Judge(text string) Opinion {
+func Judge(text string, c Catalog) Opinion {
 	if o, refused := Refuse(text); refused {
 		return o
 	}
@@ -30,11 +35,11 @@ func Judge(text string) Opinion {
 		if refused := (*parser.Error)(nil); errors.As(err, &refused) {
 			return Unparsable(refused.Message)
 		}
-		return Opinion{verdict.Unclassified(), "a parse tree that cannot be decoded: " + err.Error()}
+		return Opinion{Verdict: verdict.Unclassified(), Reason: "a parse tree that cannot be decoded: " + err.Error()}
 	}
 	// A text that parsed has a fingerprint; zero, for "none", is right if not.
 	fingerprint, _ := pgquery.FingerprintToUInt64(text)
-	return Tree(tree, fingerprint)
+	return Tree(tree, fingerprint, c)
 }
 
 // Refuse gives the opinion of a text that must not reach the parser, and whether
@@ -49,30 +54,32 @@ func Refuse(text string) (o Opinion, refused bool) {
 	if n, err := nesting(text); err != nil {
 		return Unparsable(err.Error()), true
 	} else if n > maxNesting {
-		return Opinion{verdict.Unclassified(), "an expression nested too deeply to be parsed safely"}, true
+		return Opinion{Verdict: verdict.Unclassified(), Reason: "an expression nested too deeply to be parsed safely"}, true
 	}
 	return Opinion{}, false
 }
 
-// Tree judges what the parser made of a text. Several statements read only if
-// each of them reads, and their effects add up. An empty text reads.
-func Tree(tree *pgquery.ParseResult, fingerprint uint64) Opinion {
-	o := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read, Fingerprint: fingerprint}}
+// Tree judges what the parser made of a text, in a database. Several statements
+// read only if each of them reads, and their effects add up. An empty text reads.
+func Tree(tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
+	all := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read, Fingerprint: fingerprint}}
 	for _, s := range tree.GetStmts() {
-		reason, effects := statement(s.GetStmt())
-		o.Effects |= effects
-		if reason != "" && o.Kind == verdict.Read {
-			o.Kind, o.Reason = verdict.Write, reason
+		o := statement(s.GetStmt(), c)
+		all.Effects |= o.Effects
+		all.Defines = all.Defines || o.Defines
+		if o.Kind == verdict.Read {
+			continue
+		}
+		// Only if nothing else makes it a write is it one for want of knowledge.
+		if all.Kind == verdict.Read || all.Unknown && !o.Unknown {
+			all.Kind, all.Reason, all.Unknown = verdict.Write, o.Reason, o.Unknown
 		}
 	}
-	if o.Kind == verdict.Read && o.Effects != 0 {
-		o.Kind, o.Reason = verdict.Write, o.Effects.String()
-	}
-	return o
+	return all
 }
 
 // Unparsable is the opinion of a text that only the server can explain. It may be newer than
 // the parser, and then do anything.
 func Unparsable(reason string) Opinion {
-	return Opinion{verdict.Verdict{Kind: verdict.Write, Effects: verdict.Unparsable | verdict.Unproven}, reason}
+	return Opinion{Verdict: verdict.Verdict{Kind: verdict.Write, Effects: verdict.Unparsable | verdict.Unproven}, Reason: reason}
 }

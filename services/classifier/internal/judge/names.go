@@ -15,16 +15,19 @@ func words(list string) map[string]bool {
 	return s
 }
 
-// systemName gives the last part of a name that is unqualified, and so found in
-// pg_catalog first, or qualified with pg_catalog.
-func systemName(name []*pgquery.Node) (string, bool) {
-	switch len(name) {
+// systemSchema holds what is PostgreSQL's own.
+const systemSchema = "pg_catalog"
+
+// qualified takes a name apart. Names of three parts, the first being the
+// database's, are not accepted.
+func qualified(path []*pgquery.Node) (schema, name string, ok bool) {
+	switch len(path) {
 	case 1:
-		return name[0].GetString_().GetSval(), true
+		return "", path[0].GetString_().GetSval(), true
 	case 2:
-		return name[1].GetString_().GetSval(), name[0].GetString_().GetSval() == "pg_catalog"
+		return path[0].GetString_().GetSval(), path[1].GetString_().GetSval(), true
 	}
-	return "", false
+	return "", "", false
 }
 
 // isTemporary reports whether a schema holds temporary objects.
@@ -38,9 +41,6 @@ var operators = words(`
 	<-> << <<= <<| <= <> <@ <^ = > >= >> >>= >^ ? ?# ?& ?- ?-| ?| ?|| @ @-@ @> @? @@ @@@ ^ ^@
 	| |&> |/ |>> || ||/ ~ ~* ~<=~ ~<~ ~= ~>=~ ~>~ ~~ ~~*`)
 
-// between are the kinds of A_Expr that the parser gives a name of its own.
-var between = map[string]bool{"BETWEEN": true, "NOT BETWEEN": true, "BETWEEN SYMMETRIC": true, "NOT BETWEEN SYMMETRIC": true}
-
 // types are PostgreSQL's own, arrays and pseudo-types left out.
 var types = words(`
 	bool bytea char name int8 int2 int4 text oid tid xid cid xid8 json jsonb jsonpath xml
@@ -51,11 +51,6 @@ var types = words(`
 	regconfig regdictionary
 	int4range numrange tsrange tstzrange daterange int8range
 	int4multirange nummultirange tsmultirange tstzmultirange datemultirange int8multirange`)
-
-func knownType(t *pgquery.TypeName) bool {
-	name, ok := systemName(t.GetNames())
-	return ok && types[name] && !t.GetSetof() && !t.GetPctType()
-}
 
 // catalogs are the relations of pg_catalog that hold nothing but replicated data:
 // its tables, and the views over only those. The other views show the server or
@@ -75,15 +70,6 @@ var catalogs = words(`
 	pg_group pg_indexes pg_matviews pg_policies pg_publication_tables pg_roles pg_rules
 	pg_seclabels pg_shadow pg_stats pg_stats_ext pg_tables pg_user pg_user_mappings pg_views`)
 
-// readableRelation accepts a user's relation by its name alone, and PostgreSQL's
-// own by the list. Names with pg_ in front are taken for PostgreSQL's even where
-// a user has such a table.
-func readableRelation(schema, name string) bool {
-	switch {
-	case schema == "pg_catalog", schema == "" && strings.HasPrefix(name, "pg_"):
-		return catalogs[name]
-	case strings.HasPrefix(schema, "pg_"): // pg_toast
-		return false
-	}
-	return true
-}
+// SystemRelation reports whether a relation of pg_catalog holds nothing but
+// replicated data.
+func SystemRelation(name string) bool { return catalogs[name] }

@@ -45,7 +45,7 @@ func TestDeepNestingDoesNotEndTheProcess(t *testing.T) {
 	for name, chain := range chains {
 		for _, n := range []int{maxNesting / 4, maxNesting / 2, maxNesting, 3 * maxNesting, 100_000} {
 			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
-				if o := Judge(chain(n)); n >= 3*maxNesting && o.Kind != verdict.Write {
+				if o := Judge(chain(n), anyRelation{}); n >= 3*maxNesting && o.Kind != verdict.Write {
 					// Parentheses alone make no level, but no grammar takes so many.
 					t.Errorf("%v %v", o.Kind, o.Reason)
 				}
@@ -67,7 +67,7 @@ func TestLongListsAreJudged(t *testing.T) {
 		"string":     "SELECT '" + strings.Repeat("+ ( 1", n) + "'",
 		"name":       `SELECT 1 AS "` + strings.Repeat("+ ( 1", n) + `"`,
 	} {
-		if o := Judge(text); o.Kind != verdict.Read {
+		if o := Judge(text, anyRelation{}); o.Kind != verdict.Read {
 			t.Errorf("%s: a write because of %s", name, o.Reason)
 		}
 	}

@@ -1,26 +1,54 @@
 package judge
 
 import (
+	"strings"
+
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
-// statement judges one statement. An empty reason means that it reads.
-func statement(n *pgquery.Node) (reason string, effects verdict.Effect) {
+// statement judges one statement of a text.
+func statement(n *pgquery.Node, c Catalog) Opinion {
 	m := inner(n)
 	if m == nil {
-		return "a statement without content", verdict.Unproven
+		return Opinion{Verdict: verdict.Unclassified(), Reason: "a statement without content"}
 	}
-	reason, effects = command(n, string(m.Descriptor().Name()))
-	f := finder{effects: effects}
+	name := string(m.Descriptor().Name())
+	reason, effects := command(n, name)
+	f := finder{catalog: c, reason: reason, effects: effects}
 	f.visit(m)
 	f.finish()
-	if reason == "" {
-		reason = f.reason
+	if f.reason == "" {
+		f.take(c.Unseen())
 	}
-	return reason, f.effects
+	o := Opinion{Reason: f.reason, Defines: defines(name)}
+	o.Effects = f.effects
+	switch {
+	case f.reason == "" && f.unknown != "":
+		o.Reason, o.Unknown = f.unknown, true
+		o.Effects |= verdict.Unproven
+	case f.reason == "" && f.effects != 0:
+		o.Reason = f.effects.String()
+	case f.reason == "":
+		o.Kind = verdict.Read
+	}
+	return o
 }
+
+// defines reports whether a kind of statement may change what names stand for.
+func defines(name string) bool {
+	for _, verb := range []string{"Create", "Alter", "Drop", "Do", "Call"} {
+		if strings.HasPrefix(name, verb) {
+			return true
+		}
+	}
+	return definitions[name]
+}
+
+var definitions = words(`
+	DefineStmt ViewStmt RuleStmt IndexStmt RenameStmt CompositeTypeStmt ImportForeignSchemaStmt
+	ExecuteStmt`)
 
 // command judges what the kind of statement says by itself; finder looks at what
 // is in it.

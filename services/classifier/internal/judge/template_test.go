@@ -54,14 +54,14 @@ func TestTextsOfOneTemplateHaveOneVerdict(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		want := Judge(e.text)
+		want := Judge(e.text, anyRelation{})
 		for _, text := range variants(e.text) {
 			rv, err := scanner.Scan([]byte(text), &opts)
 			if err != nil || rv.Key != r.Key || text == e.text {
 				continue
 			}
 			compared++
-			if got := Judge(text); got.Kind != want.Kind || got.Effects != want.Effects {
+			if got := Judge(text, anyRelation{}); got.Kind != want.Kind || got.Effects != want.Effects {
 				t.Errorf("one key, two verdicts:\n\t%s: %+v\n\t%s: %+v", e.text, want, text, got)
 			}
 		}

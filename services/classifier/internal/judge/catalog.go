@@ -1,0 +1,38 @@
+package judge
+
+import "github.com/pgpilot/pgpilot/libs/verdict"
+
+// Standing is what is known of everything that a name may stand for. The zero
+// Standing is that of something harmless.
+type Standing struct {
+	// Reason why the name may not be in a read, for people; empty if it may.
+	Reason string
+	// Effects on the server session of whatever it is that runs.
+	Effects verdict.Effect
+	// Unknown says that nothing of that name is known. It may exist by now.
+	Unknown bool
+}
+
+// Harmless reports whether the name may be in a read.
+func (s Standing) Harmless() bool { return s.Reason == "" }
+
+// AnyArguments stands for a number of arguments that the text does not tell.
+const AnyArguments = -1
+
+// Catalog knows what names stand for in one database. A schema is empty where
+// the text gives none: then everything of that name counts, in whichever schema,
+// since search_path is not known. Names are as the parser gives them, folded and
+// unquoted. Implementations are safe for concurrent use and do not change.
+type Catalog interface {
+	// Function is asked about a call with so many arguments.
+	Function(schema, name string, arguments int) Standing
+	// Attribute is asked about a name that follows an expression, and may be a call
+	// of a function with one argument. If row is set, the argument is a whole row of
+	// a relation or of a subquery.
+	Attribute(name string, row bool) Standing
+	Operator(schema, name string) Standing
+	Type(schema, name string) Standing
+	Relation(schema, name string) Standing
+	// Unseen is what any statement may run although nothing in it says so.
+	Unseen() Standing
+}
