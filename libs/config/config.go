@@ -136,6 +136,9 @@ type Routing struct {
 	Policy string `json:"policy"`
 	// AllToPrimary sends everything to the primary: the emergency switch.
 	AllToPrimary bool `json:"all_to_primary"`
+	// ReadFunctions may run on a replica because somebody who knows them says so, each
+	// as schema.name, in every database and for all its overloads.
+	ReadFunctions []string `json:"read_functions"`
 }
 
 // Classify is how routers ask classifiers.
@@ -178,7 +181,7 @@ func Default() *Config {
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
-		Routing:       Routing{Policy: LeastInFlight},
+		Routing:       Routing{Policy: LeastInFlight, ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222"},
 		Observability: Observability{LogFormat: "text"},

@@ -56,11 +56,25 @@ func (p *problems) validate(c *Config) {
 
 	p.validateFencing(c)
 	p.oneOf("routing.policy", c.Routing.Policy, RoundRobin, LeastInFlight)
+	p.validateReadFunctions(c.Routing.ReadFunctions)
 
 	p.positive("classify.timeout", c.Classify.Timeout)
 	p.atLeast("classify.cache_size", c.Classify.CacheSize, 1)
 	p.atLeast("classify.max_text", c.Classify.MaxText, 1)
 	p.oneOf("observability.log_format", c.Observability.LogFormat, "text", "json")
+}
+
+func (p *problems) validateReadFunctions(names []string) {
+	for i, name := range names {
+		path := fmt.Sprintf("routing.read_functions[%d]", i)
+		schema, function, ok := strings.Cut(name, ".")
+		switch {
+		case strings.ContainsAny(name, `"()`):
+			p.invalid(path, "%q is not a plain name: write schema.name as pg_proc has it, without quotes and arguments", name)
+		case !ok || schema == "" || function == "":
+			p.invalid(path, "%q has no schema: write schema.name, such as public.total", name)
+		}
+	}
 }
 
 // invalid notes a value that cannot work, at the nearest key the file has.
