@@ -177,7 +177,11 @@ func (f *finder) call(n *pgquery.FuncCall) {
 	if n.GetFuncVariadic() {
 		arguments = AnyArguments
 	}
-	f.take(f.catalog.Function(schema, name, arguments))
+	found := f.catalog.Function(schema, name, arguments)
+	if found.Unknown && schema == "" && name == "unnest" && arguments > 1 {
+		found = f.catalog.Function(schema, name, 1) // in FROM, once for each argument
+	}
+	f.take(found)
 }
 
 // isTrue reports whether an argument is the keyword TRUE, which unlike 't' is the

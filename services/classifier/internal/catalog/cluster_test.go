@@ -1,0 +1,232 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	pgquery "github.com/pganalyze/pg_query_go/v6"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
+)
+
+// entry is a line of testdata/verdicts.txt, or of the judge's.
+type line struct {
+	number            int
+	kind              verdict.Kind
+	effects           verdict.Effect
+	volatile, unknown bool
+	text              string
+}
+
+func corpus(t *testing.T, path string) []line {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []line
+	for i, text := range strings.Split(string(data), "\n") {
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		head, sql, ok := strings.Cut(text, "|")
+		words := strings.Fields(head)
+		if !ok || len(words) == 0 {
+			t.Fatalf("line %d has no verdict: %s", i+1, text)
+		}
+		l := line{number: i + 1, text: strings.TrimPrefix(sql, " ")}
+		if l.kind, err = verdict.ParseKind(words[0]); err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+		flag := func(name string) bool {
+			n := slices.Index(words, name)
+			if n >= 0 {
+				words = slices.Delete(words, n, n+1)
+			}
+			return n >= 0
+		}
+		l.volatile, l.unknown = flag("volatile"), flag("unknown")
+		flag("since16")
+		if l.effects, err = verdict.ParseEffects(words[1:]); err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+func exec(t *testing.T, c *pgx.Conn, sql string) {
+	t.Helper()
+	if _, err := c.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// superuser of the lab's own database.
+func superuser(t *testing.T, m *lab.Member) *pgx.Conn {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(m.SuperDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Database = lab.Database
+	c, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+func read(t *testing.T, c *lab.Cluster, reads ...string) *Snapshot {
+	t.Helper()
+	conn, _, err := login(c).connect(t.Context(), lab.Database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	start := time.Now()
+	contents, _, err := readContents(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("read in %v: %d functions, %d relations, %d dependencies", time.Since(start), len(contents.functions), len(contents.relations), len(contents.depends))
+	start = time.Now()
+	s := compile(contents, newBodies(pgquery.Parse), readSet(reads))
+	t.Logf("compiled in %v", time.Since(start))
+	return s
+}
+
+func login(c *lab.Cluster) *Login {
+	l := &Login{Monitor: config.Monitor{User: lab.User, Password: lab.Password}}
+	for _, m := range c.Members() {
+		l.Servers = append(l.Servers, config.Backend{Name: m.Name, Address: fmt.Sprintf("%s:%d", m.Host, m.Port)})
+	}
+	return l
+}
+
+// TestVerdictsOfARealCatalog judges a corpus over a schema of traps, runs every
+// read on a replica, and compares with the primary.
+func TestVerdictsOfARealCatalog(t *testing.T) {
+	c := labtest.Start(t, 1)
+	schema, err := os.ReadFile("testdata/schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, superuser(t, c.Primary()), string(schema))
+	s := read(t, c)
+	lines := corpus(t, "testdata/verdicts.txt")
+	if len(lines) < 150 {
+		t.Fatalf("only %d lines: the file is not read whole", len(lines))
+	}
+	for _, l := range lines {
+		o := judge.Judge(l.text, s)
+		if o.Kind != l.kind || o.Effects != l.effects || o.Unknown != l.unknown {
+			t.Errorf("line %d: %s\n\tgot %v %v unknown %v (%s), want %v %v", l.number, l.text, o.Kind, o.Effects, o.Unknown, o.Reason, l.kind, l.effects)
+		}
+	}
+	sameAnswers(t, c, s, lines)
+}
+
+// TestTheJudgesCorpus runs the reads of the judge's own table against a catalog
+// without traps.
+func TestTheJudgesCorpus(t *testing.T) {
+	c := labtest.Start(t, 1)
+	fixture, err := os.ReadFile("../judge/testdata/fixture.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, connect(t, c.Primary().DSN()), string(fixture))
+	s := read(t, c)
+	lines := corpus(t, "../judge/testdata/verdicts.txt")
+	for _, l := range lines {
+		o := judge.Judge(l.text, s)
+		if l.kind == verdict.Read && o.Kind != verdict.Read {
+			t.Errorf("line %d: %s\n\ta write because of %s", l.number, l.text, o.Reason)
+		}
+		if missing := l.effects &^ o.Effects; missing != 0 && !l.effects.Has(verdict.Unparsable) && missing != verdict.Unproven {
+			t.Errorf("line %d: %s\n\tlacks %v", l.number, l.text, missing)
+		}
+	}
+	sameAnswers(t, c, s, lines)
+}
+
+// sameAnswers runs whatever is judged a read on both servers.
+func sameAnswers(t *testing.T, c *lab.Cluster, s *Snapshot, lines []line) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if err := c.WaitCaughtUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	primary, replica := connect(t, c.Primary().DSN()).PgConn(), connect(t, c.Replica(1).DSN()).PgConn()
+	compared := 0
+	for _, l := range lines {
+		if judge.Judge(l.text, s).Kind != verdict.Read {
+			continue
+		}
+		want, err := run(ctx, primary, l.text)
+		if err != nil {
+			if l.kind == verdict.Read && !strings.Contains(err.Error(), "42601") {
+				t.Errorf("line %d: %s\n\tdoes not run on the primary: %v", l.number, l.text, err)
+			}
+			continue
+		}
+		got, err := run(ctx, replica, l.text)
+		switch {
+		case err != nil:
+			t.Errorf("line %d: %s\n\tdoes not run on a replica: %v", l.number, l.text, err)
+		case !l.volatile && got != want:
+			t.Errorf("line %d: %s\n\tanswers %s on the replica, %s on the primary", l.number, l.text, got, want)
+		}
+		compared++
+	}
+	if compared < 50 {
+		t.Fatalf("only %d reads compared", compared)
+	}
+	// Nothing of all that may have left a trace.
+	for _, conn := range []*pgconn.PgConn{primary, replica} {
+		left, err := run(ctx, conn, "SELECT coalesce(current_setting('a.b', true), ''), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())")
+		if err != nil || !strings.Contains(left, `["" "0"]`) {
+			t.Errorf("the reads left %s (%v)", left, err)
+		}
+	}
+}
+
+// run gives the results of a simple-query string as sorted rows of text.
+func run(ctx context.Context, c *pgconn.PgConn, sql string) (string, error) {
+	results, err := c.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, r := range results {
+		rows := make([]string, len(r.Rows))
+		for i, row := range r.Rows {
+			rows[i] = fmt.Sprintf("%q", row)
+		}
+		slices.Sort(rows)
+		fmt.Fprintf(&b, "%s %s\n", r.CommandTag, rows)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,147 @@
+package catalog
+
+// The queries run with search_path = pg_catalog. Only what is not PostgreSQL's
+// own (oid >= 12000, see firstUser) has expressions and dependencies. Schemas
+// of temporary objects are left out: whoever has some is kept on the primary.
+
+const functionsSQL = `
+SELECT p.oid, n.nspname::text, p.proname::text,
+	CASE WHEN p.oid < 12000 THEN replace(oidvectortypes(p.proargtypes), ', ', ',') ELSE '' END,
+	l.lanname::text, p.provolatile::text,
+	(CASE WHEN p.provariadic <> 0 THEN least(p.pronargs - 1, p.pronargs - p.pronargdefaults)
+		ELSE p.pronargs - p.pronargdefaults END)::int4,
+	(CASE WHEN p.provariadic <> 0 THEN -1 ELSE p.pronargs END)::int4,
+	p.pronargs > 0 AND (t.typtype IN ('c', 'p', 'd') OR t.typtype IS NULL),
+	p.proargtypes::oid[] @> ARRAY['internal'::regtype::oid],
+	CASE WHEN p.oid >= 12000 AND l.lanname IN ('sql', 'plpgsql') OR l.lanname = 'internal' THEN p.prosrc ELSE '' END,
+	CASE WHEN p.oid >= 12000 THEN coalesce(p.prosqlbody::text, '') ELSE '' END,
+	CASE WHEN p.oid >= 12000 THEN coalesce(p.proargdefaults::text, '') ELSE '' END
+FROM pg_proc p
+JOIN pg_namespace n ON n.oid = p.pronamespace
+JOIN pg_language l ON l.oid = p.prolang
+LEFT JOIN pg_type t ON t.oid = p.proargtypes[0]
+WHERE n.nspname !~ '^pg_(toast_)?temp_'`
+
+// The functions an aggregate is made of. Those of PostgreSQL's own are reviewed.
+const aggregatesSQL = `
+SELECT a.aggfnoid::oid, f.f
+FROM pg_aggregate a, unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn,
+	a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn]::oid[]) AS f(f)
+WHERE a.aggfnoid >= 12000 AND f.f <> 0`
+
+const operatorsSQL = `
+SELECT o.oid, n.nspname::text, o.oprname::text,
+	CASE WHEN o.oid >= 12000 THEN array_remove(ARRAY[o.oprcode, o.oprrest, o.oprjoin]::oid[], 0::oid) ELSE '{}' END
+FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE n.nspname !~ '^pg_(toast_)?temp_'`
+
+const castsSQL = `SELECT oid, castsource, casttarget, castfunc FROM pg_cast WHERE oid >= 12000`
+
+const typesSQL = `
+SELECT t.oid, n.nspname::text, t.typname::text
+FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+WHERE (t.typcategory <> 'A' OR t.oid >= 12000) AND n.nspname !~ '^pg_(toast_)?temp_'`
+
+const rangesSQL = `
+SELECT r.rngtypid, f.f
+FROM pg_range r, unnest(ARRAY[r.rngcanonical, r.rngsubdiff]::oid[]) AS f(f)
+WHERE r.rngtypid >= 12000 AND f.f <> 0`
+
+const relationsSQL = `
+SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,
+	c.relrowsecurity, c.relam IN (0, 2)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid >= 12000 AND c.relkind IN ('r', 'v', 'm', 'f', 'p', 'S')
+	AND n.nspname !~ '^pg_(toast|temp_)'`
+
+const inheritanceSQL = `SELECT inhparent, inhrelid FROM pg_inherits`
+
+// Node trees that a read may run: of rules and policies, of the checks of domains
+// and of columns that are generated when they are read.
+const expressionsSQL = `
+SELECT 2618::oid, r.oid, r.ev_action::text
+FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
+WHERE r.ev_type = '1' AND c.relkind = 'v' AND c.relnamespace <> 'pg_catalog'::regnamespace AND c.relpersistence <> 't'
+UNION ALL
+SELECT 3256::oid, oid, polqual::text FROM pg_policy WHERE polqual IS NOT NULL AND polcmd IN ('*', 'r')
+UNION ALL
+SELECT 2606::oid, oid, conbin::text FROM pg_constraint WHERE contypid <> 0 AND conbin IS NOT NULL
+UNION ALL
+SELECT 2604::oid, d.oid, d.adbin::text
+FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+WHERE a.attgenerated = 'v'`
+
+// What runs, or may be evaluated by the planner, when its owner is read. Sorting and
+// grouping run the functions and operators of a type's default btree (403) and
+// hash (405) operator classes; of other classes only indexes run the functions.
+const partsSQL = `
+SELECT 2618::oid, r.oid, 1259::oid, r.ev_class
+FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
+WHERE r.ev_type = '1' AND c.relkind = 'v' AND r.oid >= 12000
+UNION ALL
+SELECT 3256::oid, p.oid, 1259::oid, p.polrelid
+FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
+WHERE c.relrowsecurity AND p.polcmd IN ('*', 'r')
+UNION ALL
+SELECT 2606::oid, oid, CASE WHEN contypid <> 0 THEN 1247::oid ELSE 1259::oid END,
+	CASE WHEN contypid <> 0 THEN contypid ELSE conrelid END
+FROM pg_constraint WHERE contype = 'c' AND oid >= 12000
+UNION ALL
+SELECT 2604::oid, d.oid, 1259::oid, d.adrelid
+FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+WHERE a.attgenerated = 'v'
+UNION ALL
+SELECT DISTINCT 1259::oid, i.indexrelid, 1259::oid, i.indrelid
+FROM pg_index i JOIN pg_depend d ON d.classid = 1259 AND d.objid = i.indexrelid
+WHERE d.refclassid IN (1247, 1255, 2616, 2617, 2753)
+UNION ALL
+SELECT 2616::oid, oid, 1247::oid, opcintype FROM pg_opclass
+WHERE oid >= 12000 AND opcdefault AND opcmethod IN (403, 405)
+UNION ALL
+SELECT 1255::oid, a.amproc::oid, 2616::oid, c.oid
+FROM pg_opclass c JOIN pg_amproc a ON a.amprocfamily = c.opcfamily WHERE c.oid >= 12000
+UNION ALL
+SELECT 2617::oid, a.amopopr, 2616::oid, c.oid
+FROM pg_opclass c JOIN pg_amop a ON a.amopfamily = c.opcfamily WHERE c.oid >= 12000 AND c.opcmethod IN (403, 405)`
+
+// Dependencies on what can run something. A table's on its parent is left out:
+// reading a partition does not read its siblings. The type of a relation's rows
+// depends on the types of its columns, not on the relation.
+const dependsSQL = `
+SELECT DISTINCT classid, objid, refclassid, refobjid
+FROM pg_depend
+WHERE refclassid IN (1247, 1255, 1259, 2616, 2617, 2753)
+	AND classid IN (1247, 1255, 1259, 2604, 2606, 2616, 2617, 2618, 3256)
+	AND deptype <> 'e' AND refobjid >= 12000
+	AND NOT (classid = 1259 AND refclassid = 1259) AND NOT (classid = 1247 AND refclassid = 1259)
+UNION
+SELECT 1247::oid, t.oid, 1247::oid, d.refobjid
+FROM pg_depend d JOIN pg_type t ON t.typrelid = d.objid
+WHERE d.classid = 1259 AND d.refclassid = 1247 AND t.typtype = 'c' AND d.refobjid >= 12000`
+
+// fingerprintSQL gives a text that is another one whenever any of the above may
+// have changed: every change to a row writes a new one with a greater xmin, so
+// that the number of rows or the sum of their xmin changes. Temporary relations
+// with their types are left out, they come and go; their names are given beside it.
+const fingerprintSQL = `
+SELECT concat_ws(' ',
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_'),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_proc WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_aggregate WHERE aggfnoid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_operator WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_cast WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_type WHERE oid >= 12000 AND typtype <> 'c' AND typcategory <> 'A'),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_class
+		WHERE oid >= 12000 AND relpersistence <> 't' AND relkind IN ('r', 'v', 'm', 'f', 'p', 'S', 'c')),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_rewrite WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_policy),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_constraint WHERE oid >= 12000 AND contype = 'c'),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_inherits),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_opclass WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_amproc WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_amop WHERE oid >= 12000),
+	(SELECT concat(count(*), '/', sum(d.xmin::text::int8)) FROM pg_depend d
+		WHERE classid = 1259 AND refclassid IN (1247, 1255, 2616, 2617, 2753) AND refobjid >= 12000)
+),
+ARRAY(SELECT DISTINCT relname::text FROM pg_class
+	WHERE oid >= 12000 AND relpersistence = 't' AND relkind IN ('r', 'v', 'S', 'p') LIMIT 10000)`
