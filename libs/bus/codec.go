@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
 
 // Message is any payload of the bus.
 type Message interface {
-	Lag | LagSnapshot | Topology | Want | Verdict | Flush
+	Lag | LagSnapshot | Topology | Want | Verdict | Flush | VerdictSnapshot
 	// check gives the payload's version and the name of a field without which the
 	// message means nothing, if it is missing.
 	check() (version int, missing string)
@@ -22,6 +23,13 @@ func (m LagSnapshot) check() (int, string) { return m.V, requiredList("backends"
 func (m Topology) check() (int, string)    { return m.V, requiredList("members", m.Members) }
 func (m Want) check() (int, string)        { return m.V, required("router", m.Router) }
 func (m Flush) check() (int, string)       { return m.V, required("database", m.Database) }
+
+func (m VerdictSnapshot) check() (int, string) {
+	if m.Publisher == "" {
+		return m.V, "publisher"
+	}
+	return m.V, requiredList("verdicts", m.Verdicts)
+}
 
 func (m Verdict) check() (int, string) {
 	if m.Key == "" {
@@ -100,8 +108,8 @@ func Publish[M Message](nc *nats.Conn, subject string, m M) error {
 // counted in metrics (which may be nil) and otherwise ignored.
 func Subscribe[M Message](nc *nats.Conn, subject string, metrics *Metrics, handle func(M)) (*nats.Subscription, error) {
 	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) {
-		if msg.Reply != "" && len(msg.Data) == 0 {
-			return // a snapshot request, which a subscription with a wildcard hears too
+		if beside(subject, msg.Subject) {
+			return
 		}
 		m, err := Decode[M](msg.Data)
 		if err != nil {
@@ -114,6 +122,39 @@ func Subscribe[M Message](nc *nats.Conn, subject string, metrics *Metrics, handl
 		return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
 	}
 	return sub, nil
+}
+
+// Collect asks every service that answers on a subject and calls handle with each
+// answer, until none has come for the length of quiet. Nobody to answer is an
+// error (Offline). Broken answers are counted like those of Subscribe.
+func Collect[M Message](ctx context.Context, nc *nats.Conn, subject string, quiet time.Duration, metrics *Metrics, handle func(M)) error {
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return fmt.Errorf("request %s: %w", subject, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+	if err := nc.PublishRequest(subject, inbox, nil); err != nil {
+		return fmt.Errorf("request %s: %w", subject, err)
+	}
+	for answers := 0; ; answers++ {
+		next, cancel := context.WithTimeout(ctx, quiet)
+		msg, err := sub.NextMsgWithContext(next)
+		cancel()
+		switch {
+		case err == nil:
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && answers > 0:
+			return nil
+		default:
+			return fmt.Errorf("request %s: %w", subject, err)
+		}
+		m, err := Decode[M](msg.Data)
+		if err != nil {
+			metrics.ignore(subject, err)
+			continue
+		}
+		handle(m)
+	}
 }
 
 // Request asks for a snapshot. It waits until ctx ends, so ctx needs a deadline.

@@ -79,6 +79,8 @@ func TestEncodeRefusesWhatNobodyWouldTake(t *testing.T) {
 		"no members": encodeError(Topology{V: Version}),
 		"no key":     encodeError(Verdict{V: Version, Database: "d"}),
 		"no name":    encodeError(Flush{V: Version}),
+		"nobody":     encodeError(VerdictSnapshot{V: Version, Verdicts: []Verdict{}}),
+		"nothing":    encodeError(VerdictSnapshot{V: Version, Publisher: "1"}),
 	} {
 		if err == nil {
 			t.Errorf("%s: encoded", name)

@@ -16,7 +16,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := section(t, string(page), "## Values")
-	for _, m := range []any{Lag{}, LagSnapshot{}, Topology{}, Want{}, Verdict{}, Flush{}} {
+	for _, m := range []any{Lag{}, LagSnapshot{}, Topology{}, Want{}, Verdict{}, Flush{}, VerdictSnapshot{}} {
 		typ := reflect.TypeOf(m)
 		text := section(t, string(page), "### "+typ.Name()) + values
 		for _, name := range fields(typ) {
@@ -27,7 +27,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	}
 	for _, subject := range []string{
 		SubjectLag + "<backend>", SubjectLagSnapshot, SubjectTopology, SubjectTopologySnapshot, SubjectFenceWant,
-		SubjectVerdict + "<database>", SubjectVerdictFlush,
+		SubjectVerdict + "<database>", SubjectVerdictFlush, SubjectVerdictSnapshot,
 	} {
 		if !strings.Contains(string(page), "`"+subject+"`") {
 			t.Errorf("docs/bus.md does not name the subject %s", subject)
@@ -58,7 +58,8 @@ func fields(typ reflect.Type) []string {
 		if inner.Kind() == reflect.Slice {
 			inner = inner.Elem()
 		}
-		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[time.Time]() && inner != reflect.TypeFor[Lag]() {
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[time.Time]() && inner != reflect.TypeFor[Lag]() &&
+			inner != reflect.TypeFor[Verdict]() && inner != reflect.TypeFor[Flush]() {
 			out = append(out, fields(inner)...)
 		}
 	}

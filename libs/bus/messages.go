@@ -106,10 +106,32 @@ type Verdict struct {
 	Fingerprint string   `json:"fingerprint"`
 	Kind        string   `json:"kind"`
 	Effects     []string `json:"effects,omitempty"`
+	// Generation of the database's verdicts that this one belongs to: that of the
+	// newest Flush its classifier knew of when it began to judge.
+	Generation uint64 `json:"generation,omitempty"`
 }
 
 // Flush says that what was known of a database's statements no longer holds.
 type Flush struct {
 	V        int    `json:"v"`
 	Database string `json:"database"`
+	// Generation grows with every flush of the database, whoever publishes it: it is
+	// the publisher's clock in microseconds, or one more than the last if that is
+	// later. Verdicts of earlier generations no longer hold.
+	Generation uint64 `json:"generation"`
+}
+
+// VerdictSnapshot is a part of what one classifier knows. A request on
+// SubjectVerdictSnapshot is answered with several: first one with every flush,
+// then the most recently used verdicts, the latest of them last.
+type VerdictSnapshot struct {
+	V int `json:"v"`
+	// Publisher is the instance id of the classifier, Build its version: another build
+	// may judge differently.
+	Publisher string `json:"publisher"`
+	Build     string `json:"build"`
+	// Flushes has the last flush of every database that had one. Only the first part
+	// has any.
+	Flushes  []Flush   `json:"flushes,omitempty"`
+	Verdicts []Verdict `json:"verdicts"`
 }

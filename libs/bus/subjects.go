@@ -21,7 +21,20 @@ const (
 	SubjectVerdict = "pgpilot.verdict."
 	// SubjectVerdictFlush carries a Flush.
 	SubjectVerdictFlush = "pgpilot.verdict.flush"
+	// SubjectVerdictSnapshot answers a request with VerdictSnapshots: at least one from
+	// each classifier (Collect).
+	SubjectVerdictSnapshot = "pgpilot.verdict.snapshot"
 )
+
+// beside reports whether a subject that matches the wildcard carries something
+// else than the wildcard's messages.
+func beside(wildcard, subject string) bool {
+	switch subject {
+	case SubjectLagSnapshot, SubjectVerdictFlush, SubjectVerdictSnapshot:
+		return subject != wildcard
+	}
+	return false
+}
 
 // SafeName makes a name usable as one token of a subject: everything but ASCII
 // letters, digits, _ and - becomes _, and the last tokens of the fixed subjects get

@@ -12,7 +12,7 @@ import (
 
 // frameVersion is the version of requests and responses that this build writes
 // and understands.
-const frameVersion = 1
+const frameVersion = 2
 
 const (
 	// maxDatabase bounds the database name. PostgreSQL cuts names at 63 bytes; what
@@ -21,8 +21,10 @@ const (
 	// requestHead is the fixed part of a request: id, version, key, length of the name.
 	requestHead = 8 + 1 + 16 + 2
 	// responseSize is a whole response of this version: id, version, kind, effects,
-	// fingerprint.
-	responseSize = 8 + 1 + 1 + 4 + 8
+	// fingerprint, generation.
+	responseSize = 8 + 1 + 1 + 4 + 8 + 8
+	// noVerdict stands for the kind in a response without a verdict.
+	noVerdict = 0xff
 	// maxResponse bounds responses of versions to come.
 	maxResponse = 1 << 16
 	// maxRequest bounds a request whose text is skipped for its length. PostgreSQL
@@ -36,6 +38,9 @@ var (
 	// ErrVersion says that the other side speaks another version of the frames, as
 	// happens for a moment while services are upgraded one by one.
 	ErrVersion = errors.New("classifier and router are of different versions: restart the older one")
+	// ErrNoVerdict says that the classifier could not judge the text this time, for
+	// no fault of the text. It is a write now and may be asked about again.
+	ErrNoVerdict = errors.New("the classifier could not judge the statement this time")
 	// errFrame is a frame that no version could have sent; the connection is useless.
 	errFrame = errors.New("malformed frame on the classifier's socket")
 )
@@ -133,11 +138,21 @@ func (r *RequestReader) skip(n int, because error) error {
 
 // AppendResponse appends the frame of a response.
 func AppendResponse(b []byte, id uint64, v Verdict) []byte {
+	return appendResponse(b, id, byte(v.Kind), v)
+}
+
+// AppendNoVerdict appends the frame that says ErrNoVerdict.
+func AppendNoVerdict(b []byte, id uint64) []byte {
+	return appendResponse(b, id, noVerdict, Verdict{})
+}
+
+func appendResponse(b []byte, id uint64, kind byte, v Verdict) []byte {
 	b = binary.BigEndian.AppendUint32(b, responseSize)
 	b = binary.BigEndian.AppendUint64(b, id)
-	b = append(b, frameVersion, byte(v.Kind))
+	b = append(b, frameVersion, kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(v.Effects))
-	return binary.BigEndian.AppendUint64(b, v.Fingerprint)
+	b = binary.BigEndian.AppendUint64(b, v.Fingerprint)
+	return binary.BigEndian.AppendUint64(b, v.Generation)
 }
 
 // ResponseReader reads responses from a connection. It is not safe for
@@ -151,7 +166,8 @@ func NewResponseReader(r io.Reader) *ResponseReader {
 	return &ResponseReader{r: bufio.NewReaderSize(r, 8<<10)}
 }
 
-// Next reads one response. After ErrVersion the id is valid and reading goes on.
+// Next reads one response. After ErrVersion and ErrNoVerdict the id is valid and
+// reading goes on.
 // io.EOF comes only between two responses.
 func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 	size, err := readSize(r.r, 9, maxResponse)
@@ -170,10 +186,14 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 	if b[8] != frameVersion {
 		return id, Verdict{}, ErrVersion
 	}
+	if size == responseSize && b[9] == noVerdict {
+		return id, Verdict{}, ErrNoVerdict
+	}
 	v = Verdict{
 		Kind:        Kind(b[9]),
 		Effects:     Effect(binary.BigEndian.Uint32(b[10:])),
 		Fingerprint: binary.BigEndian.Uint64(b[14:]),
+		Generation:  binary.BigEndian.Uint64(b[22:]),
 	}
 	if size != responseSize || v.Kind > Read || v.Effects&^known != 0 {
 		return 0, Verdict{}, errFrame

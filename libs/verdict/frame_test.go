@@ -46,7 +46,7 @@ func TestRequestsAreReadBack(t *testing.T) {
 }
 
 func TestResponsesAreReadBack(t *testing.T) {
-	want := []Verdict{{Kind: Read, Fingerprint: 1 << 63}, {}, {Effects: known, Fingerprint: 3}}
+	want := []Verdict{{Kind: Read, Fingerprint: 1 << 63}, {}, {Effects: known, Fingerprint: 3, Generation: 1 << 62}}
 	var b []byte
 	for i, v := range want {
 		b = AppendResponse(b, uint64(i), v)
@@ -60,6 +60,16 @@ func TestResponsesAreReadBack(t *testing.T) {
 	}
 	if _, _, err := r.Next(); err != io.EOF {
 		t.Fatalf("at the end: %v, want EOF", err)
+	}
+}
+
+func TestNoVerdictIsNotOne(t *testing.T) {
+	r := NewResponseReader(bytes.NewReader(AppendResponse(AppendNoVerdict(nil, 7), 8, Verdict{Kind: Read})))
+	if id, v, err := r.Next(); !errors.Is(err, ErrNoVerdict) || id != 7 || v != (Verdict{}) {
+		t.Fatalf("got %d, %+v, %v; want 7 and ErrNoVerdict", id, v, err)
+	}
+	if id, v, err := r.Next(); err != nil || id != 8 || v.Kind != Read {
+		t.Fatalf("after it: %d, %v, %v", id, v, err)
 	}
 }
 
@@ -183,11 +193,12 @@ func FuzzRequest(f *testing.F) {
 
 func FuzzResponse(f *testing.F) {
 	f.Add(AppendResponse(nil, 1, Verdict{Kind: Read, Effects: Session, Fingerprint: 2}))
+	f.Add(AppendNoVerdict(nil, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := NewResponseReader(bytes.NewReader(b))
 		for {
 			id, v, err := r.Next()
-			if errors.Is(err, ErrVersion) {
+			if errors.Is(err, ErrVersion) || errors.Is(err, ErrNoVerdict) {
 				continue
 			}
 			if err != nil {

@@ -128,7 +128,7 @@ func (l *link) serve(ctx context.Context, conn net.Conn) error {
 	r := NewResponseReader(conn)
 	for {
 		id, v, err := r.Next()
-		if err != nil && !errors.Is(err, ErrVersion) {
+		if err != nil && !errors.Is(err, ErrVersion) && !errors.Is(err, ErrNoVerdict) {
 			return err
 		}
 		l.answer(id, v, err)

@@ -18,6 +18,7 @@ func (v Verdict) Message(database string, key sqltoken.Key) bus.Verdict {
 		Fingerprint: fmt.Sprintf("%016x", v.Fingerprint),
 		Kind:        v.Kind.String(),
 		Effects:     v.Effects.Names(),
+		Generation:  v.Generation,
 	}
 }
 
@@ -42,5 +43,6 @@ func FromMessage(m bus.Verdict) (key sqltoken.Key, v Verdict, err error) {
 	if v.Fingerprint, err = strconv.ParseUint(m.Fingerprint, 16, 64); err != nil {
 		return key, Verdict{}, fmt.Errorf("read fingerprint of a verdict message: %w", err)
 	}
+	v.Generation = m.Generation
 	return key, v, nil
 }

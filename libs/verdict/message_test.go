@@ -9,7 +9,7 @@ import (
 
 func TestMessageKeepsTheVerdict(t *testing.T) {
 	key := sqltoken.Key{0, 1, 2, 0xfe, 15: 0xff}
-	want := Verdict{Kind: Write, Effects: Session | Unproven, Fingerprint: 7}
+	want := Verdict{Kind: Write, Effects: Session | Unproven, Fingerprint: 7, Generation: 1 << 50}
 	data, err := bus.Encode(want.Message("app", key))
 	if err != nil {
 		t.Fatal(err)

@@ -112,6 +112,11 @@ type Verdict struct {
 	// Fingerprint is pg_query's, the same for statements of one shape; zero where
 	// the text could not be parsed.
 	Fingerprint uint64
+	// Generation of the database's verdicts this one belongs to: that of the newest
+	// flush (bus.Flush) the classifier knew of when it began to judge, zero before the
+	// first. A verdict of an older generation than the newest known flush must not be
+	// used.
+	Generation uint64
 }
 
 // Unclassified is what must be taken for true of a text that nobody judged: it

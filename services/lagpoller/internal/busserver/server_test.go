@@ -104,7 +104,7 @@ func TestAStrangerCannotPublish(t *testing.T) {
 	flush(t, svc)
 	nc, refused := stranger(t, s)
 	for _, subject := range []string{
-		"pgpilot.lag.r1", bus.SubjectTopology, bus.SubjectFenceWant, "pgpilot.verdict.db", bus.SubjectVerdictFlush,
+		"pgpilot.lag.r1", bus.SubjectTopology, bus.SubjectFenceWant, "pgpilot.verdict.db", bus.SubjectVerdictFlush, bus.SubjectVerdictSnapshot,
 		"pgpilot.cancel", "pgpilot.control.router", "_INBOX.x", "_PGPILOT.x", "_R_.x", "other",
 	} {
 		if err := nc.Publish(subject, []byte(`{"v":1}`)); err != nil {

@@ -1,0 +1,109 @@
+package busserver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+)
+
+// ignored counts the messages that were broken or of another version.
+func ignored(t *testing.T, reg *prometheus.Registry) (n float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "pgpilot_bus_messages_ignored_total" {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+func TestCollectHearsEveryoneOut(t *testing.T) {
+	d := tempRun(t)
+	start(t, d, claim(t, d, "1"), "")
+	asker := service(t, d)
+	reg := prometheus.NewRegistry()
+	metrics, err := bus.NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	collect := func(ctx context.Context) (parts map[string]int, err error) {
+		parts = make(map[string]int)
+		err = bus.Collect(ctx, asker, bus.SubjectVerdictSnapshot, time.Second, metrics, func(m bus.VerdictSnapshot) { parts[m.Publisher]++ })
+		return parts, err
+	}
+	flush(t, asker)
+	if _, err := collect(t.Context()); !bus.Offline(err) {
+		t.Fatalf("with nobody to answer: %v", err)
+	}
+	for _, id := range []string{"1", "2"} {
+		nc := service(t, d)
+		if _, err := nc.Subscribe(bus.SubjectVerdictSnapshot, func(m *nats.Msg) {
+			for range 3 {
+				data, err := bus.Encode(bus.VerdictSnapshot{V: bus.Version, Publisher: id, Verdicts: []bus.Verdict{}})
+				if err != nil {
+					t.Error(err)
+				}
+				_ = m.Respond(data)
+			}
+			_ = m.Respond([]byte("nonsense"))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, nc)
+	}
+	parts, err := collect(t.Context())
+	if err != nil || parts["1"] != 3 || parts["2"] != 3 {
+		t.Fatalf("collected %v, %v", parts, err)
+	}
+	if n := ignored(t, reg); n != 2 {
+		t.Errorf("%v messages were ignored, want 2", n)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := collect(ended); err == nil {
+		t.Error("went on after its context had ended")
+	}
+}
+
+// What shares a wildcard's subjects is no broken message of it.
+func TestAWildcardHearsItsOwnKindOnly(t *testing.T) {
+	d := tempRun(t)
+	start(t, d, claim(t, d, "1"), "")
+	nc := service(t, d)
+	reg := prometheus.NewRegistry()
+	metrics, err := bus.NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 10)
+	if _, err := bus.Subscribe(nc, bus.SubjectVerdict+"*", metrics, func(m bus.Verdict) { heard <- m.Key }); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, nc)
+	if err := bus.Publish(nc, bus.SubjectVerdictFlush, bus.Flush{V: bus.Version, Database: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.PublishRequest(bus.SubjectVerdictSnapshot, nc.NewInbox(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Publish(nc, bus.SubjectVerdict+"a", bus.Verdict{V: bus.Version, Database: "a", Key: "00"}); err != nil {
+		t.Fatal(err)
+	}
+	if key := <-heard; key != "00" {
+		t.Errorf("heard %q", key)
+	}
+	if n := ignored(t, reg); n != 0 {
+		t.Errorf("%v messages were taken for broken", n)
+	}
+}
