@@ -22,18 +22,6 @@ type Incarnation struct {
 // IsZero reports whether the incarnation is unknown.
 func (i Incarnation) IsZero() bool { return i == Incarnation{} }
 
-// Before reports whether i is an earlier run than o of the same server address:
-// news of it is out of date once o has been seen.
-func (i Incarnation) Before(o Incarnation) bool {
-	switch {
-	case i.Postmaster != o.Postmaster:
-		return i.Postmaster < o.Postmaster
-	case i.Children != o.Children:
-		return i.Children < o.Children
-	}
-	return i.Timeline < o.Timeline
-}
-
 // RunColumns are the SQL expressions of Postmaster and Children, for the list of
 // a SELECT. The second is NULL for a user who is not a member of
 // pg_read_all_stats, and while the server has no checkpointer yet.

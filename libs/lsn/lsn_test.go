@@ -77,21 +77,17 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-func TestIncarnationOrder(t *testing.T) {
+func TestSameRun(t *testing.T) {
 	first := Incarnation{SystemID: 7, Timeline: 1, Postmaster: 100, Children: 101}
-	crashed := first
+	crashed, restarted, promoted := first, first, first
 	crashed.Children = 200
-	restarted := first
 	restarted.Postmaster, restarted.Children = 300, 301
-	promoted := first
 	promoted.Timeline = 2
-	for _, c := range []struct{ a, b Incarnation }{{first, crashed}, {crashed, restarted}, {first, promoted}} {
-		if !c.a.Before(c.b) || c.b.Before(c.a) {
-			t.Errorf("%+v must come before %+v and not after", c.a, c.b)
-		}
+	if first.SameRun(crashed) || first.SameRun(restarted) || (Incarnation{}).SameRun(Incarnation{}) {
+		t.Error("a crash, a restart and nothing known are not the same run")
 	}
-	if first.Before(first) {
-		t.Error("an incarnation is not before itself")
+	if !first.SameRun(promoted) {
+		t.Error("a promotion continues the run")
 	}
 }
 

@@ -56,7 +56,7 @@ func (d *Dir) List(service string) ([]Instance, error) {
 func (d *Dir) alive(service, id string) bool {
 	f, err := os.Open(d.lock(service, id))
 	if err != nil {
-		return false
+		return !errors.Is(err, os.ErrNotExist) // short of descriptors, this process knows nothing
 	}
 	defer f.Close()
 	return errors.Is(flock(f, unix.LOCK_SH), unix.EWOULDBLOCK)

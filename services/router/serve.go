@@ -47,7 +47,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	var loop *engine.Engine
 	judge := verdict.NewClient(verdict.Options{
 		Dir: env.Dir, Log: env.Log, Timeout: env.Config.Classify.Timeout.D(), MaxText: env.Config.Classify.MaxText,
-		Late: func(_ string, key sqltoken.Key, v verdict.Verdict) { loop.Verdict(key, v) },
+		Late: func(database string, key sqltoken.Key, v verdict.Verdict) { loop.Verdict(database, key, v) },
 	})
 	defer judge.Close()
 

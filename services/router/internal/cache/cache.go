@@ -1,49 +1,57 @@
 package cache
 
 import (
+	"unsafe"
+
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
-// Cache holds a bounded number of verdicts in two generations: what is used moves
-// to the young one, and when that is full the old one is dropped. A verdict that
-// is in use is therefore never lost, and nothing is kept for bookkeeping.
+// Cache holds a bounded number of verdicts in two generations of use: what is used
+// moves to the young one, and when that is full the old one is dropped. A verdict
+// that is in use is therefore never lost, and nothing is kept for bookkeeping.
 type Cache struct {
 	half       int
 	young, old map[sqltoken.Key]verdict.Verdict
+	// flushed has the generation of each database that had a flush.
+	flushed map[string]uint64
 	// Hits and Misses count look-ups.
 	Hits, Misses uint64
 }
 
 // New makes a cache of at most size verdicts.
 func New(size int) *Cache {
-	c := &Cache{half: max(1, size/2)}
-	c.Flush()
-	return c
+	return &Cache{half: max(1, size/2), young: map[sqltoken.Key]verdict.Verdict{}, flushed: map[string]uint64{}}
 }
 
 // Resize changes how many verdicts are kept at most. What is too much goes with
 // the next turn of the generations.
 func (c *Cache) Resize(size int) { c.half = max(1, size/2) }
 
-// Get looks a verdict up.
-func (c *Cache) Get(k sqltoken.Key) (verdict.Verdict, bool) {
+// Get looks a verdict up whose database is in the generation since.
+func (c *Cache) Get(k sqltoken.Key, since uint64) (verdict.Verdict, bool) {
 	v, ok := c.young[k]
 	if !ok {
 		if v, ok = c.old[k]; ok {
-			c.Put(k, v)
+			c.keep(k, v)
 		}
 	}
-	if ok {
+	if ok && v.Generation >= since {
 		c.Hits++
-	} else {
-		c.Misses++
+		return v, true
 	}
-	return v, ok
+	c.Misses++
+	return verdict.Verdict{}, false
 }
 
-// Put keeps a verdict.
-func (c *Cache) Put(k sqltoken.Key, v verdict.Verdict) {
+// Put keeps a verdict, unless its generation has passed.
+func (c *Cache) Put(database string, k sqltoken.Key, v verdict.Verdict) {
+	if v.Generation >= c.flushed[database] {
+		c.keep(k, v)
+	}
+}
+
+func (c *Cache) keep(k sqltoken.Key, v verdict.Verdict) {
 	if len(c.young) >= c.half {
 		if _, ok := c.young[k]; !ok {
 			c.old = c.young
@@ -53,11 +61,24 @@ func (c *Cache) Put(k sqltoken.Key, v verdict.Verdict) {
 	c.young[k] = v
 }
 
-// Flush forgets everything.
-func (c *Cache) Flush() {
-	c.young = map[sqltoken.Key]verdict.Verdict{}
-	c.old = nil
+// Generation is that of the database: what Get wants to know.
+func (c *Cache) Generation(database string) uint64 { return c.flushed[database] }
+
+// Flush begins a generation of the database and reports whether it is a new one.
+func (c *Cache) Flush(database string, generation uint64) bool {
+	if generation <= c.flushed[database] {
+		return false
+	}
+	c.flushed[database] = generation
+	return true
 }
 
 // Len is how many verdicts are kept; one in both generations counts twice.
 func (c *Cache) Len() int { return len(c.young) + len(c.old) }
+
+// entrySize is the memory of a verdict in a map, in bytes: groups of eight with a
+// control byte each, on average filled to two thirds.
+const entrySize = (unsafe.Sizeof(sqltoken.Key{}) + unsafe.Sizeof(verdict.Verdict{}) + 1) * 3 / 2
+
+// Bytes is the memory of the verdicts, estimated.
+func (c *Cache) Bytes() int { return c.Len() * int(entrySize) }

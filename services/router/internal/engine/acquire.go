@@ -42,6 +42,10 @@ func (e *Engine) lend(c *client) {
 		return
 	}
 	choice := route.Pick(table, r)
+	for r.Read && choice.Backend != route.None && choice.Backend != table.Primary && e.siteOf(choice.Backend, c.login).refused() {
+		r.Tried = r.Tried.With(choice.Backend)
+		choice = route.Pick(table, r)
+	}
 	if choice.Reason == route.ReasonFenceFallback {
 		e.opts.Want(r.Fence)
 	}
@@ -89,7 +93,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	if s.Run == e.tracker.Run(b) && route.Eligible(e.tracker.Table(), r, b) {
 		return s
 	}
-	if r.Tried.Has(b) || !e.tracker.Table().Backends[b].Healthy {
+	if r.AllToPrimary || r.Tried.Has(b) || !e.tracker.Table().Backends[b].Healthy {
 		return nil
 	}
 	// A session keeps its replica: while that one is behind, it reads from the
@@ -301,6 +305,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 		s.site.discard(s)
 		return
 	}
+	s.reading(true) // its client may have been slow to take what it sent
 	s.used = how == session.Used
 	if s.cancels > 0 {
 		s.parked = true // until the last cancel request is over

@@ -25,7 +25,9 @@ type client struct {
 
 	// context and major are what statements of this session are keyed with.
 	context sqltoken.Context
-	major   int
+	// generation is that of the verdicts of the session's database.
+	generation uint64
+	major      int
 	// unchecked says that the router's lexer and the server may disagree about
 	// where a string ends.
 	unchecked bool
@@ -60,8 +62,9 @@ type waiting struct {
 
 // arrival is a session that has come and is not the router's yet.
 type arrival struct {
-	rec *handoff.Record
-	fd  int
+	rec  *handoff.Record
+	fd   int
+	from *intake.Link
 }
 
 // Adopt takes a session over from a listener; from the link's goroutine. It begins
@@ -73,7 +76,10 @@ func (e *Engine) Adopt(rec *handoff.Record, fd int, from *intake.Link) bool {
 			answer <- false
 			return
 		}
-		e.arriving[rec.Session] = arrival{rec, fd}
+		if a, ok := e.arriving[rec.Session]; ok {
+			handoff.CloseFDs([]int{a.fd}) // over a link that the listener has given up
+		}
+		e.arriving[rec.Session] = arrival{rec, fd, from}
 		answer <- true
 	}) {
 		return false
@@ -86,9 +92,9 @@ func (e *Engine) Adopt(rec *handoff.Record, fd int, from *intake.Link) bool {
 }
 
 // Disown leaves an arrived session with its listener; from any goroutine.
-func (e *Engine) Disown(session string) {
+func (e *Engine) Disown(session string, from *intake.Link) {
 	e.Post(func() {
-		if a, ok := e.arriving[session]; ok {
+		if a, ok := e.arriving[session]; ok && a.from == from {
 			delete(e.arriving, session)
 			handoff.CloseFDs([]int{a.fd})
 		}
@@ -96,10 +102,10 @@ func (e *Engine) Disown(session string) {
 }
 
 // Own begins an arrived session; from any goroutine.
-func (e *Engine) Own(session string) {
+func (e *Engine) Own(session string, from *intake.Link) {
 	e.Post(func() {
 		a, ok := e.arriving[session]
-		if !ok {
+		if !ok || a.from != from {
 			return
 		}
 		delete(e.arriving, session)
@@ -120,6 +126,7 @@ func (e *Engine) begin(a arrival) error {
 	c.s = session.New(rec, c)
 	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.Startup)}
 	c.context = sqltoken.NewContext(e.opts.Secret, rec.Database)
+	c.generation = e.cache.Generation(rec.Database)
 	e.clients[rec.Session] = c
 	e.byPID[rec.Cancel.PID] = c
 	e.metrics.Opened.Inc()
@@ -189,9 +196,9 @@ func (c *client) event(ev poll.Event) {
 	case c.closing:
 		if ev.Broken() {
 			c.destroy()
-		} else if ev.Readable() {
-			c.reading(false) // whatever the client still says is not heard
-			c.watch(c.interest &^ poll.PeerClosed)
+		} else {
+			// Whatever the client still says is not heard.
+			c.watch(c.interest &^ (poll.In | poll.PeerClosed))
 		}
 		return
 	case ev.Readable() && c.listens():
@@ -201,7 +208,7 @@ func (c *client) event(ev poll.Event) {
 	case ev.Readable():
 		c.reading(false)
 	}
-	c.settle()
+	c.resume()
 }
 
 // listens reports whether the client's bytes are wanted now. While the server is
@@ -249,10 +256,16 @@ func (c *client) resume() {
 	if c.closed || c.closing || c.feeding || c.performing {
 		return
 	}
-	if len(c.unread) > 0 {
-		c.feed(c.unread)
+	for {
+		steps := c.s.Steps()
+		if len(c.unread) > 0 && c.listens() {
+			c.feed(c.unread)
+		}
+		c.settle()
+		if c.closed || c.closing || len(c.unread) == 0 || c.s.Steps() == steps {
+			return
+		}
 	}
-	c.settle()
 }
 
 // settle tells the session of a connection found broken on the way, and watches

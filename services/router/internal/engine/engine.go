@@ -248,6 +248,7 @@ func (e *Engine) everySecond() {
 	e.expireIdle()
 	e.metrics.gauges(e)
 	e.retryStranded()
+	e.probe.start()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) known(c *client, text []byte) (v verdict.Verdict, ok bool) {
 	if c.unchecked {
 		return unproven(r), true
 	}
-	return e.cache.Get(r.Key)
+	return e.cache.Get(r.Key, c.generation)
 }
 
 // judge asks for a statement's verdict.
@@ -39,7 +39,7 @@ func (e *Engine) judge(c *client, text []byte) {
 	e.work.Go(func() {
 		r, err := sqltoken.NewScanner(e.opts.Secret).Scan([]byte(own), &opts)
 		e.Post(func() {
-			if v, ok := e.cache.Get(r.Key); ok && err == nil && !c.unchecked {
+			if v, ok := e.cache.Get(r.Key, c.generation); ok && err == nil && !c.unchecked {
 				e.judged(c, question, v)
 				return
 			}
@@ -63,7 +63,7 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 				c.log.Debug("statement is taken for a write", obs.KeyError, err)
 				v = fallback
 			} else {
-				e.cache.Put(key, v)
+				e.cache.Put(c.login.Database, key, v)
 			}
 			e.judged(c, question, v)
 		})
@@ -102,9 +102,21 @@ func unproven(r sqltoken.Result) verdict.Verdict {
 }
 
 // Verdict takes a verdict from the bus; from any goroutine.
-func (e *Engine) Verdict(key sqltoken.Key, v verdict.Verdict) {
-	e.Post(func() { e.cache.Put(key, v) })
+func (e *Engine) Verdict(database string, key sqltoken.Key, v verdict.Verdict) {
+	e.Post(func() { e.cache.Put(database, key, v) })
 }
 
-// FlushVerdicts forgets all verdicts; from any goroutine.
-func (e *Engine) FlushVerdicts() { e.Post(e.cache.Flush) }
+// FlushVerdicts ends the verdicts of a database that are older than generation;
+// from any goroutine.
+func (e *Engine) FlushVerdicts(database string, generation uint64) {
+	e.Post(func() {
+		if !e.cache.Flush(database, generation) {
+			return
+		}
+		for _, c := range e.clients {
+			if c.login.Database == database {
+				c.generation = generation
+			}
+		}
+	})
+}

@@ -26,6 +26,7 @@ type Metrics struct {
 	connections *prometheus.GaugeVec
 	waiters     *prometheus.GaugeVec
 	cacheSize   prometheus.Gauge
+	cacheBytes  prometheus.Gauge
 	cacheHits   prometheus.Counter
 	cacheMisses prometheus.Counter
 	hits        uint64
@@ -53,6 +54,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		cacheMisses:   counter("pgpilot_router_verdict_cache_misses_total", "Verdicts asked of a classifier."),
 		active:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_sessions_active", Help: "Client sessions now."}),
 		cacheSize:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_entries", Help: "Verdicts kept."}),
+		cacheBytes:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_bytes", Help: "Memory of the verdicts kept, estimated."}),
 		connections:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
 		waiters:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
@@ -60,7 +62,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.ProbeTime = probeTime
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_routing_decisions_total", Help: "Routing decisions by target role and reason."}, []string{"target", "reason"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pgpilot_query_duration_seconds", Help: "Time from the grant of a connection to the end of the answer, by target role.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 18)}, []string{"target"})
-	reg.MustRegister(m.active, m.cacheSize, m.connections, m.waiters, probeTime, decisions, duration)
+	reg.MustRegister(m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, decisions, duration)
 	for role := range m.decisions {
 		for why := range m.decisions[role] {
 			m.decisions[role][why] = decisions.WithLabelValues(route.Role(role).String(), route.Reason(why).String())
@@ -82,6 +84,7 @@ func (m *Metrics) decision(target route.Role, why route.Reason) {
 func (m *Metrics) gauges(e *Engine) {
 	m.active.Set(float64(len(e.clients)))
 	m.cacheSize.Set(float64(e.cache.Len()))
+	m.cacheBytes.Set(float64(e.cache.Bytes()))
 	m.cacheHits.Add(float64(e.cache.Hits - m.hits))
 	m.cacheMisses.Add(float64(e.cache.Misses - m.misses))
 	m.hits, m.misses = e.cache.Hits, e.cache.Misses

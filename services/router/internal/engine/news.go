@@ -16,6 +16,7 @@ func (e *Engine) Lag(m bus.Lag) {
 func (e *Engine) Topology(m bus.Topology) {
 	e.Post(func() {
 		e.tracker.Topology(&m)
+		e.probe.start()
 		e.retryStranded()
 		e.runReady()
 	})

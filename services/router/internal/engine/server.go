@@ -25,6 +25,8 @@ type server struct {
 	excess bool
 	// resetting says that DISCARD ALL runs on it, before the pool gets it.
 	resetting bool
+	// discarded says that DISCARD ALL has run; its ReadyForQuery follows.
+	discarded bool
 	// cancels counts cancel requests under way: until the last one's connection is
 	// closed, a signal could hit the next statement. parked says that the connection
 	// has come back meanwhile.
@@ -103,12 +105,19 @@ func (s *server) receive(c *client) {
 	case poll.OK:
 	}
 	b := s.received(e.buf[:n])
+	// Set aside: b may lie in it, and it is not unread any more unless the session
+	// says so.
+	gathered := s.unread
+	s.unread = nil
 	used := c.s.FromServer(s.slot, b)
 	s.excess = used < len(b)
 	c.perform()
-	if s.owner == c && !s.closed {
+	switch {
+	case s.owner == c && !s.closed:
+		s.unread, s.excess = gathered, false
 		s.leave(b[used:])
-		s.excess = false
+	case gathered != nil:
+		e.drop(gathered)
 	}
 	c.resume()
 }
@@ -119,7 +128,7 @@ var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
 
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
-	s.used, s.resetting = false, true
+	s.used, s.resetting, s.discarded = false, true, false
 	s.send(discardAll)
 	if s.broken {
 		s.site.discard(s)
@@ -147,7 +156,9 @@ func (s *server) receiveReset() {
 		case total == 0 || len(b) < total:
 			s.leave(b)
 			return
-		case typ == wire.ReadyForQuery:
+		case typ == wire.CommandComplete:
+			s.discarded = true
+		case typ == wire.ReadyForQuery && s.discarded:
 			rest := b[total:]
 			s.leave(nil)
 			s.resetting = false

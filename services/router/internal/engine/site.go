@@ -89,8 +89,7 @@ func (p *site) connect(startup string) {
 // connected takes a finished connection into the pool.
 func (p *site) connected(startup string, m *upstream.Made) {
 	e := p.e
-	p.Connected()
-	p.backoff = 0
+	p.Connected(startup)
 	e.tracker.Connected(p.key.Backend)
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
 	s.Startup = startup
@@ -99,10 +98,16 @@ func (p *site) connected(startup string, m *upstream.Made) {
 		e.log.Error("cannot use server connection", obs.KeyError, err)
 		poll.Hangup(m.FD)
 		p.Drop()
-		p.fill()
+		p.pause()
 		return
 	}
 	p.servers[s] = struct{}{}
+	if s.Run != e.tracker.Run(p.key.Backend) { // the server has restarted meanwhile
+		p.pause()
+		p.discard(s)
+		return
+	}
+	p.backoff = 0
 	if e.tracker.Table().Primary == p.key.Backend {
 		e.greeted(upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}, m.Parameters)
 	}
@@ -139,9 +144,18 @@ func (p *site) connectFailed(startup string, err error) {
 		c.wait.request.Tried = c.wait.request.Tried.With(p.key.Backend)
 		e.ready = append(e.ready, grant{c: c})
 	}
-	p.backoff = min(max(2*p.backoff, retryFrom), retryUpTo)
-	e.timers.Set(&p.retry, e.now.Add(p.backoff), p.fill)
+	p.pause()
 }
+
+// pause leaves the server alone for a while, longer each time.
+func (p *site) pause() {
+	p.backoff = min(max(2*p.backoff, retryFrom), retryUpTo)
+	p.e.timers.Set(&p.retry, p.e.now.Add(p.backoff), p.fill)
+}
+
+// refused reports that the server has just refused this login and there is no
+// connection from before.
+func (p *site) refused() bool { return p.retry.Active() && p.Size() == 0 }
 
 // temporary reports SQLSTATEs of a refused login that will pass by themselves:
 // the server starts, stops or recovers (class 57), or is full (class 53).
@@ -153,7 +167,7 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) {
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max {
 		p.discard(s)
 		return
 	}

@@ -94,7 +94,7 @@ func (k *Link) write() {
 		}
 	}
 	for _, s := range q.acks {
-		k.handler.Disown(s)
+		k.handler.Disown(s, k)
 	}
 }
 
@@ -110,7 +110,7 @@ func (k *Link) send(q *linkQueue) error {
 		if err := k.conn.Send(handoff.TypeAck, handoff.SessionRef{Session: q.acks[0]}); err != nil {
 			return err
 		}
-		k.handler.Own(q.acks[0])
+		k.handler.Own(q.acks[0], k)
 		q.acks = q.acks[1:]
 	}
 	for len(q.refused) > 0 {

@@ -23,11 +23,11 @@ type Handler interface {
 	Adopt(rec *handoff.Record, fd int, from *Link) bool
 	// Own says that the acknowledgement has left: the session is the router's alone.
 	// Nothing may be read from or sent to its client before.
-	Own(session string)
+	Own(session string, from *Link)
 	// Disown says that the acknowledgement could not leave: the listener still owns
 	// the session and gives it to another router. The descriptor is to be closed
 	// without a shutdown.
-	Disown(session string)
+	Disown(session string, from *Link)
 	// Cancel cancels what the session with this key runs, if it is here.
 	Cancel(key handoff.CancelKey)
 	// Sessions lists the sessions that are here.

@@ -60,9 +60,11 @@ func (r *router) Adopt(rec *handoff.Record, fd int, from *Link) bool {
 	return true
 }
 
-func (r *router) Own(session string) { r.change(func() { r.owned = append(r.owned, session) }) }
+func (r *router) Own(session string, _ *Link) {
+	r.change(func() { r.owned = append(r.owned, session) })
+}
 
-func (r *router) Disown(session string) {
+func (r *router) Disown(session string, _ *Link) {
 	r.change(func() {
 		r.disowned = append(r.disowned, session)
 		handoff.CloseFDs([]int{r.arrived[session]})

@@ -2,6 +2,7 @@ package news
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 type Reader interface {
 	Lag(bus.Lag)
 	Topology(bus.Topology)
-	Verdict(sqltoken.Key, verdict.Verdict)
-	FlushVerdicts()
+	Verdict(database string, key sqltoken.Key, v verdict.Verdict)
+	FlushVerdicts(database string, generation uint64)
 }
 
 // Paper is the router's connection to the bus.
@@ -67,14 +68,10 @@ func (p *Paper) Deliver(r Reader) error {
 			return bus.Subscribe(p.nc, bus.SubjectTopology, p.metrics, r.Topology)
 		},
 		func() (*nats.Subscription, error) {
-			return bus.Subscribe(p.nc, bus.SubjectVerdictFlush, p.metrics, func(bus.Flush) { r.FlushVerdicts() })
+			return bus.Subscribe(p.nc, bus.SubjectVerdictFlush, p.metrics, func(m bus.Flush) { r.FlushVerdicts(m.Database, m.Generation) })
 		},
 		func() (*nats.Subscription, error) {
-			return bus.Subscribe(p.nc, bus.SubjectVerdict+"*", p.metrics, func(m bus.Verdict) {
-				if key, v, err := verdict.FromMessage(m); err == nil {
-					r.Verdict(key, v)
-				}
-			})
+			return bus.Subscribe(p.nc, bus.SubjectVerdict+"*", p.metrics, func(m bus.Verdict) { deliver(r, m) })
 		},
 	} {
 		if _, err := subscribe(); err != nil {
@@ -82,7 +79,15 @@ func (p *Paper) Deliver(r Reader) error {
 		}
 	}
 	p.wg.Go(func() { p.catchUp(r) })
+	p.wg.Go(func() { p.warmUp(r) })
 	return nil
+}
+
+// deliver passes a verdict on, if all of it is understood.
+func deliver(r Reader, m bus.Verdict) {
+	if key, v, err := verdict.FromMessage(m); err == nil {
+		r.Verdict(m.Database, key, v)
+	}
 }
 
 // catchUp asks for the present state until it is given.
@@ -106,6 +111,46 @@ func (p *Paper) catchUp(r Reader) {
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+const (
+	// quiet is how long after the last part of a snapshot the next is waited for.
+	quiet = 200 * time.Millisecond
+	// warmUpAgain is the pause after a snapshot could not be had.
+	warmUpAgain = 200 * time.Millisecond
+)
+
+// warmUp asks the classifiers for what they know, at the start and whenever the
+// bus was away: a flush may have been published meanwhile.
+func (p *Paper) warmUp(r Reader) {
+	connected := p.nc.StatusChanged(nats.CONNECTED)
+	defer p.nc.RemoveStatusListener(connected)
+	for {
+		err := bus.Collect(p.ctx, p.nc, bus.SubjectVerdictSnapshot, quiet, p.metrics, func(m bus.VerdictSnapshot) {
+			for _, f := range m.Flushes {
+				r.FlushVerdicts(f.Database, f.Generation)
+			}
+			for _, v := range m.Verdicts {
+				deliver(r, v)
+			}
+		})
+		switch {
+		case err == nil, errors.Is(err, nats.ErrNoResponders):
+			select {
+			case <-p.ctx.Done():
+				return
+			case <-connected:
+			}
+		default:
+			p.env.Log.Debug("no verdicts from the bus yet", obs.KeyError, err)
+			select {
+			case <-p.ctx.Done():
+				return
+			case <-connected:
+			case <-time.After(warmUpAgain):
+			}
 		}
 	}
 }

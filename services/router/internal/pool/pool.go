@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -29,8 +30,6 @@ type Waiter[W any] struct {
 	Startup string
 	// For is whoever waits.
 	For W
-	// connecting says that a connection is being made because of this waiter.
-	connecting bool
 }
 
 // Member is a connection that a pool can hold.
@@ -46,10 +45,12 @@ type Pool[C Member, W comparable] struct {
 	Max int
 	// idle, the most recently used last.
 	idle []C
-	// lent and connecting count the others.
+	// lent and connecting count the others; making has those being made by their
+	// startup parameters.
 	lent       int
 	connecting int
-	waiters    []*Waiter[W]
+	making     map[string]int
+	waiters    []Waiter[W]
 }
 
 // Take gives an idle connection with these startup parameters, the most recently
@@ -68,13 +69,13 @@ func (p *Pool[C, W]) Take(startup string) (c C, ok bool) {
 
 // Wait queues for a connection.
 func (p *Pool[C, W]) Wait(startup string, w W) {
-	p.waiters = append(p.waiters, &Waiter[W]{Startup: startup, For: w})
+	p.waiters = append(p.waiters, Waiter[W]{Startup: startup, For: w})
 }
 
 // Withdraw ends a wait and reports whether there was one. A connection that is
 // being made for it goes to the next.
 func (p *Pool[C, W]) Withdraw(w W) bool {
-	i := slices.IndexFunc(p.waiters, func(x *Waiter[W]) bool { return x.For == w })
+	i := slices.IndexFunc(p.waiters, func(x Waiter[W]) bool { return x.For == w })
 	if i < 0 {
 		return false
 	}
@@ -83,49 +84,73 @@ func (p *Pool[C, W]) Withdraw(w W) bool {
 }
 
 // Connect says whether a connection should be made now, and with which startup
-// parameters: somebody waits for whom none is being made, and there is room. If
-// idle connections of other parameters take the room, the longest idle is given
-// to be closed first.
+// parameters: more sessions wait for its like than are being made, and there is
+// room. If idle connections of other parameters take the room, the longest idle
+// is given to be closed first.
 func (p *Pool[C, W]) Connect() (startup string, evict C, evicts, ok bool) {
-	i := slices.IndexFunc(p.waiters, func(w *Waiter[W]) bool { return !w.connecting })
-	if i < 0 {
+	startup, ok = p.wanted()
+	if !ok {
 		return "", evict, false, false
 	}
 	if p.Size() >= p.Max {
-		if len(p.idle) == 0 {
+		if evict, evicts = p.Oldest(); !evicts {
 			return "", evict, false, false
 		}
-		evict, evicts = p.idle[0], true
-		p.idle = slices.Delete(p.idle, 0, 1)
 	}
-	p.waiters[i].connecting = true
+	if p.making == nil {
+		p.making = map[string]int{}
+	}
+	p.making[startup]++
 	p.connecting++
-	return p.waiters[i].Startup, evict, evicts, true
+	return startup, evict, evicts, true
+}
+
+// wanted gives the startup parameters of the first waiter for whom no connection
+// is being made.
+func (p *Pool[C, W]) wanted() (string, bool) {
+	if len(p.making) == 0 && len(p.waiters) > 0 {
+		return p.waiters[0].Startup, true
+	}
+	left := maps.Clone(p.making)
+	for _, w := range p.waiters {
+		if left[w.Startup] == 0 {
+			return w.Startup, true
+		}
+		left[w.Startup]--
+	}
+	return "", false
 }
 
 // Connected takes a connection that has been made; it counts as lent until it is
 // put back.
-func (p *Pool[C, W]) Connected() {
-	p.connecting--
+func (p *Pool[C, W]) Connected(startup string) {
+	p.made(startup)
 	p.lent++
 }
 
-// ConnectFailed notes that a connection could not be made. It gives the waiters
-// who wanted it, removed if they are not to go on waiting.
+// ConnectFailed notes that a connection could not be made. If those who wanted
+// its like are to give up waiting, they are removed and given.
 func (p *Pool[C, W]) ConnectFailed(startup string, giveUp bool) []W {
-	p.connecting--
+	p.made(startup)
+	if !giveUp {
+		return nil
+	}
 	var out []W
-	p.waiters = slices.DeleteFunc(p.waiters, func(w *Waiter[W]) bool {
+	p.waiters = slices.DeleteFunc(p.waiters, func(w Waiter[W]) bool {
 		if w.Startup != startup {
 			return false
 		}
-		w.connecting = false
-		if giveUp {
-			out = append(out, w.For)
-		}
-		return giveUp
+		out = append(out, w.For)
+		return true
 	})
 	return out
+}
+
+func (p *Pool[C, W]) made(startup string) {
+	p.connecting--
+	if p.making[startup]--; p.making[startup] == 0 {
+		delete(p.making, startup)
+	}
 }
 
 // Put brings a lent connection back. If somebody waits for its like, that one is
@@ -135,7 +160,6 @@ func (p *Pool[C, W]) Put(c C, now time.Time) (next W, given bool) {
 	for i, w := range p.waiters {
 		if w.Startup == pc.Startup {
 			p.waiters = slices.Delete(p.waiters, i, i+1)
-			p.reassign(w)
 			return w.For, true
 		}
 	}
@@ -143,20 +167,6 @@ func (p *Pool[C, W]) Put(c C, now time.Time) (next W, given bool) {
 	p.idle = append(p.idle, c)
 	p.lent--
 	return next, false
-}
-
-// reassign passes the connection being made for a waiter that has got another to
-// one for whom none is being made.
-func (p *Pool[C, W]) reassign(served *Waiter[W]) {
-	if !served.connecting {
-		return
-	}
-	for _, w := range p.waiters {
-		if !w.connecting && w.Startup == served.Startup {
-			w.connecting = true
-			return
-		}
-	}
 }
 
 // Drop notes that a lent connection has been closed.

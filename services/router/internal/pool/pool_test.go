@@ -20,7 +20,7 @@ func connect(t *testing.T, p *testPool, c *conn) (who int, got bool) {
 	if startup, _, _, ok := p.Connect(); !ok || startup != c.Startup {
 		t.Fatalf("a connection with %q should be made; Connect gave %q, %v", c.Startup, startup, ok)
 	}
-	p.Connected()
+	p.Connected(c.Startup)
 	return p.Put(c, time.Time{})
 }
 
@@ -87,6 +87,19 @@ func TestAFailedConnectionLeavesOrEndsTheWait(t *testing.T) {
 	}
 }
 
+// A connection that was made for a waiter and is of no use leaves the waiter to be
+// served by another.
+func TestAMadeConnectionThatIsDroppedIsMadeAgain(t *testing.T) {
+	p := &testPool{Max: 2}
+	p.Wait("a", 1)
+	p.Connect()
+	p.Connected("a")
+	p.Drop()
+	if startup, _, _, ok := p.Connect(); !ok || startup != "a" {
+		t.Fatalf("nothing is made for the waiter any more: %q, %v", startup, ok)
+	}
+}
+
 // Whatever happens in whatever order, the counts are those of the connections
 // that exist, never above the maximum, and nobody waits while a fitting one idles.
 func TestAccountIsExact(t *testing.T) {
@@ -122,7 +135,7 @@ func TestAccountIsExact(t *testing.T) {
 					if r.IntN(4) == 0 {
 						p.ConnectFailed(s, r.IntN(2) == 0)
 					} else {
-						p.Connected()
+						p.Connected(s)
 						give(made(s))
 					}
 				}

@@ -195,12 +195,19 @@ func (s *Session) route() {
 		s.acquire(route.Request{Reason: reason})
 	case v.Kind != verdict.Read:
 		s.acquire(route.Request{Reason: route.ReasonWrite})
-	case s.env.Settings().Strict && s.fence.Dirty():
+	default:
+		s.read()
+	}
+}
+
+// read asks for a connection for a read, once its fence is settled.
+func (s *Session) read() {
+	if s.env.Settings().Strict && s.fence.Dirty() {
 		s.do(Action{Op: OpAwaitFence})
 		s.enter(Settling)
-	default:
-		s.acquire(route.Request{Read: true})
+		return
 	}
+	s.acquire(route.Request{Read: true})
 }
 
 // begin notes that the request at the head leaves for the granted connection.

@@ -3,7 +3,6 @@ package session
 import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
-	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
 // ServerLost says that the connection in the slot is gone.
@@ -25,7 +24,7 @@ func (s *Session) ServerLost(slot Slot) {
 		// brings servers down, each of them has had it once.
 		s.owed.clear()
 		s.tried = s.tried.With(h.by.Backend)
-		s.acquire(route.Request{Read: true})
+		s.read()
 	case s.phase == Busy:
 		s.loseStatement()
 	}

@@ -185,7 +185,7 @@ func (o *owner) check() {
 	if (p == session.Granted || p == session.Busy) && !o.lent[o.s.Slot()] {
 		o.fail("%s without a connection", p)
 	}
-	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued {
+	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued && p != session.Settling {
 		o.fail("%d copies kept while %s", o.kept, p)
 	}
 }

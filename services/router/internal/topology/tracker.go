@@ -21,8 +21,11 @@ type node struct {
 	// run numbers the incarnations seen of this backend, from 1; 0: none yet.
 	run         uint32
 	incarnation lsn.Incarnation
-	geometry    lsn.Geometry
-	heard       time.Time
+	// ended are the latest runs before it. Start times do not order runs: a server's
+	// clock may be set back.
+	ended    []lsn.Incarnation
+	geometry lsn.Geometry
+	heard    time.Time
 	// downUntil and failures are the router's own evidence.
 	downUntil time.Time
 	failures  int
@@ -102,7 +105,11 @@ func (t *Tracker) Observe(i int, inc lsn.Incarnation) uint32 {
 	return t.nodes[i].run
 }
 
-// observe makes inc the backend's run if it is not an earlier one.
+// maxEnded is how many ended runs of a backend are remembered: as many as could
+// still be spoken of by news on its way.
+const maxEnded = 16
+
+// observe makes inc the backend's run if it is not one that has ended.
 func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	n := &t.nodes[i]
 	switch {
@@ -111,8 +118,14 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 			n.incarnation = inc
 		}
 		return true
-	case n.run != 0 && inc.Before(n.incarnation):
+	case slices.ContainsFunc(n.ended, inc.SameRun):
 		return false
+	}
+	if n.run != 0 {
+		if len(n.ended) == maxEnded {
+			n.ended = slices.Delete(n.ended, 0, 1)
+		}
+		n.ended = append(n.ended, n.incarnation)
 	}
 	n.run++
 	n.incarnation = inc
@@ -120,8 +133,9 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	return true
 }
 
-// Topology takes the news of who the primary is. With two that claim to be,
-// there is none; with none, the last one is waited for.
+// Topology takes the news of who the primary is. If the lagpoller names none
+// although a server claims to be one (two do, or its timeline has ended), nothing is
+// written; if none claims to be, the last one is waited for.
 func (t *Tracker) Topology(m *bus.Topology) {
 	claims := 0
 	for _, mem := range m.Members {
@@ -134,7 +148,7 @@ func (t *Tracker) Topology(m *bus.Topology) {
 		if i := t.index(m.Primary); i >= 0 {
 			t.table.Primary = i
 		}
-	case claims > 1:
+	case claims > 0: // more than one, or one that a promotion has left behind
 		t.table.Primary = route.None
 	}
 }

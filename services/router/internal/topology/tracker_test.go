@@ -92,6 +92,20 @@ func TestSilenceExpires(t *testing.T) {
 	}
 }
 
+// A primary whose clock was set back over its restart is a new run all the same.
+func TestAClockStepBackIsNoEarlierRun(t *testing.T) {
+	tr := fresh()
+	tr.Lag(lag(1, inc(100, 101), 200), t0)
+	run := tr.Observe(1, lsn.Incarnation{Postmaster: 50, Children: 51})
+	if run == 0 || run == 1 {
+		t.Fatalf("run %d, want a new one", run)
+	}
+	tr.Lag(lag(2, inc(100, 101), 300), t0)
+	if tr.Run(1) != run || !tr.Table().Backends[1].Replayed.IsZero() {
+		t.Fatal("news of the ended run counted")
+	}
+}
+
 func TestTopology(t *testing.T) {
 	tr := fresh()
 	tr.Topology(&bus.Topology{Primary: "r1"})
@@ -102,6 +116,11 @@ func TestTopology(t *testing.T) {
 	if tr.Table().Primary != 1 {
 		t.Fatal("a primary that is down is waited for")
 	}
+	tr.Topology(&bus.Topology{Members: []bus.Member{{Backend: "r1", Role: bus.Primary, Healthy: true}}})
+	if tr.Table().Primary != route.None {
+		t.Fatal("a claimant that is not named has been left behind by a promotion: nothing may be written to it")
+	}
+	tr.Topology(&bus.Topology{Primary: "r1"})
 	tr.Topology(&bus.Topology{Members: []bus.Member{{Backend: "p", Role: bus.Primary, Healthy: true}, {Backend: "r1", Role: bus.Primary, Healthy: true}}})
 	if tr.Table().Primary != route.None {
 		t.Fatal("with two that claim to be the primary nothing may be written")
