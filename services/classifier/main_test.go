@@ -14,27 +14,31 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
-	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/parse"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/parse/poison"
 )
 
 // patience is how long a test waits for what must come.
 const patience = 60 * time.Second
 
 // asService makes the test binary be the classifier, so that there is a process
-// to kill.
+// to kill. It is also the classifier's parser process, one that poison harms.
 const asService = "PGPILOT_TEST_AS_CLASSIFIER"
 
 func TestMain(m *testing.M) {
+	if parse.IsWorker(os.Args) {
+		os.Exit(parse.Serve(os.Args, func(text string, normalize bool) parse.Raw {
+			poison.Take(text)
+			return parse.C(text, normalize)
+		}))
+	}
 	if os.Getenv(asService) != "" {
 		main()
 		return
@@ -234,51 +238,26 @@ func TestClassifiersAreKilledAndComeBack(t *testing.T) {
 	one, two := s.start("1"), s.start("2")
 	c := s.client()
 	connected(t, c, 2)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var asking sync.WaitGroup
-	var asked atomic.Int64
-	for g := range 4 {
-		asking.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				// Names, since constants would make one template of them all.
-				text := fmt.Sprintf("SELECT c%d_%d FROM t", g, i)
-				done := make(chan struct{})
-				c.Ask(verdict.Request{Key: keyOf(t, text), Database: "app", Text: text}, func(v verdict.Verdict, err error) {
-					if err != nil || v.Kind != verdict.Read {
-						t.Errorf("%s: %v, %v", text, v.Kind, err)
-					}
-					asked.Add(1)
-					close(done)
-				})
-				<-done
-			}
-		})
-	}
-	flow := func() {
-		before := asked.Load()
-		until(t, "questions are answered", func() bool { return asked.Load() > before+200 })
-	}
-	flow()
+	load := startAskers(t, c, 4, func(text string, err error) { t.Errorf("%s: %v", text, err) })
+	load.flow()
 	for range 3 {
 		one.stop(syscall.SIGKILL)
-		flow()
+		load.flow()
 		one = s.start("1")
 		connected(t, c, 2)
-		flow()
+		load.flow()
 	}
 	two.stop(syscall.SIGTERM)
-	flow()
+	load.flow()
 	if got := s.metric("1", "pgpilot_classifier_requests_total"); got == 0 {
 		t.Error("the restarted classifier was not asked")
 	}
-	stop()
-	asking.Wait()
+	load.end()
 }
 
-// Builds of the parser without DEBUG point descriptor 2 at a pipe while they work.
-// With several threads at that, log lines are lost or the process ends by SIGPIPE.
-func TestLogSurvivesParallelParsing(t *testing.T) {
+// At log level debug each judgement has its line, with what the statement looks like
+// and no constant of it.
+func TestEachJudgementIsLogged(t *testing.T) {
 	s := newStand(t)
 	p := s.start("1", "-log-level", "debug")
 	c := s.client()
@@ -287,7 +266,7 @@ func TestLogSurvivesParallelParsing(t *testing.T) {
 	var answered sync.WaitGroup
 	for i := range n {
 		answered.Add(1)
-		text := fmt.Sprintf("SELECT c%d FROM t", i)
+		text := fmt.Sprintf("SELECT c%d FROM pg_class", i)
 		c.Ask(verdict.Request{Key: keyOf(t, text), Database: "app", Text: text}, func(v verdict.Verdict, err error) {
 			if err != nil || v.Kind != verdict.Read {
 				t.Errorf("%s: %v, %v", text, v, err)
@@ -301,78 +280,5 @@ func TestLogSurvivesParallelParsing(t *testing.T) {
 	}
 	if lines := strings.Count(p.log.String(), "msg=judged"); lines != n {
 		t.Fatalf("%d lines of %d are in the log", lines, n)
-	}
-}
-
-// startBus is a NATS server behind bus.sock.
-func (s *stand) startBus() {
-	key, err := bus.Credential(s.dir)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		Nkeys: []*server.NkeyUser{{Nkey: key.Public}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	go n.Start()
-	s.t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(patience) {
-		s.t.Fatal("the bus does not start")
-	}
-	l, err := net.Listen("unix", s.dir.Join(bus.SocketName))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var conns sync.WaitGroup
-	conns.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			up, err := net.Dial("tcp", n.Addr().String())
-			if err != nil {
-				c.Close()
-				return
-			}
-			conns.Go(func() { _, _ = io.Copy(up, c); up.Close() })
-			conns.Go(func() { _, _ = io.Copy(c, up); c.Close() })
-		}
-	})
-	s.t.Cleanup(func() { l.Close(); n.Shutdown(); conns.Wait() })
-}
-
-func TestFreshVerdictsAreSeenOnTheBus(t *testing.T) {
-	s := newStand(t)
-	s.start("1") // before there is a bus
-	c := s.client()
-	connected(t, c, 1)
-	wantKind(t, c, "SELECT 1", verdict.Read)
-	s.startBus()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	nc, err := bus.Connect(ctx, s.dir, bus.Options{Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(chan bus.Verdict, 100)
-	if _, err := bus.Subscribe(nc, bus.SubjectVerdict+"*", nil, func(m bus.Verdict) { seen <- m }); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the classifier finds the bus", func() bool { return nc.IsConnected() && s.metric("1", "pgpilot_bus_connected") == 1 })
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	wantKind(t, c, "SELECT 1", verdict.Read) // known, so no news
-	wantKind(t, c, "LISTEN x", verdict.Write)
-	select {
-	case m := <-seen:
-		key, v, err := verdict.FromMessage(m)
-		if err != nil || key != keyOf(t, "LISTEN x") || v.Effects != verdict.Session || m.Database != "app" {
-			t.Fatalf("seen %+v, %v", m, err)
-		}
-	case <-time.After(patience):
-		t.Fatal("nothing was published")
 	}
 }

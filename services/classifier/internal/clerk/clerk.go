@@ -1,10 +1,15 @@
 package clerk
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
+	"sync"
 	"time"
+	"unique"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
@@ -13,16 +18,25 @@ import (
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/parse"
 )
+
+// Quarantine holds the texts that must not be parsed.
+type Quarantine interface {
+	Holds(key sqltoken.Key, text string) bool
+	Add(database string, key sqltoken.Key, text, cause string) error
+}
 
 // Options of a Clerk.
 type Options struct {
-	// Judge gives an opinion of a text; judge.Judge outside tests.
-	Judge func(text string) judge.Opinion
+	// Parse has a text parsed and calls use with the result; parse.Pool.Parse outside
+	// tests.
+	Parse func(text string, normalize bool, use func(parse.Parsed)) error
+	// Judge gives an opinion of a parsed text meant for a database.
+	Judge      func(database string, p parse.Parsed) judge.Opinion
+	Quarantine Quarantine
 	// Remember is the number of verdicts kept (classify.cache_size).
 	Remember int
-	// AtOnce is how many texts are judged at the same time.
-	AtOnce int
 	// Announce is called with each fresh verdict. It must not block.
 	Announce func(database string, key sqltoken.Key, v verdict.Verdict)
 	Metrics  *Metrics
@@ -34,33 +48,38 @@ type Clerk struct {
 	opts   Options
 	cache  *lru.Cache[matter, verdict.Verdict]
 	flight singleflight.Group
-	slots  chan struct{}
+
+	mu sync.RWMutex
+	// generations by database, for those that had a flush; guarded by mu. Nothing is
+	// put into the cache without mu, so that no verdict outlives its generation.
+	generations map[string]uint64
 }
 
 // matter is what a verdict is about.
 type matter struct {
-	database string
+	database unique.Handle[string]
 	key      sqltoken.Key
 }
 
 // New gives a Clerk that remembers nothing yet.
 func New(o Options) (*Clerk, error) {
-	c := &Clerk{opts: o, slots: make(chan struct{}, o.AtOnce)}
+	c := &Clerk{opts: o, generations: make(map[string]uint64)}
 	var err error
-	c.cache, err = lru.NewWithEvict(o.Remember, func(matter, verdict.Verdict) { o.Metrics.evicted.Inc() })
-	if err != nil {
+	if c.cache, err = lru.New[matter, verdict.Verdict](o.Remember); err != nil {
 		return nil, fmt.Errorf("make the verdict cache: %w", err)
 	}
-	o.Metrics.entries(c.cache.Len)
+	if err := o.Metrics.size(c.cache.Len); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
 // Resize changes how many verdicts are kept.
-func (c *Clerk) Resize(n int) { c.cache.Resize(n) }
+func (c *Clerk) Resize(n int) { c.opts.Metrics.evicted.Add(float64(c.cache.Resize(n))) }
 
 // Recall gives the verdict if it is known.
 func (c *Clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
-	v, ok := c.cache.Get(matter{r.Database, r.Key})
+	v, ok := c.cache.Get(matter{unique.Make(r.Database), r.Key})
 	if ok {
 		c.opts.Metrics.hits.Inc()
 	} else {
@@ -69,41 +88,91 @@ func (c *Clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
 	return v, ok
 }
 
-// Decide gives the verdict of a text that is not known, waiting for a free place
-// before the judge or for the one who already asks.
-func (c *Clerk) Decide(r *verdict.Request) verdict.Verdict {
-	m := matter{r.Database, r.Key}
-	v, _, _ := c.flight.Do(r.Database+"\x00"+string(r.Key[:]), func() (any, error) {
+// Decide gives the verdict of a text that is not known, waiting for the parser or
+// for the one who already asks. After an error the text may be asked about again.
+func (c *Clerk) Decide(r *verdict.Request) (verdict.Verdict, error) {
+	m := matter{unique.Make(r.Database), r.Key}
+	generation := c.generation(r.Database)
+	flight := r.Database + "\x00" + strconv.FormatUint(generation, 36) + "\x00" + string(r.Key[:])
+	v, err, _ := c.flight.Do(flight, func() (any, error) {
 		// Whoever was just before may have left the verdict.
 		if v, ok := c.cache.Peek(m); ok {
 			return v, nil
 		}
-		c.slots <- struct{}{}
-		defer func() { <-c.slots }()
-		v := c.hear(r)
-		c.cache.Add(m, v)
-		c.opts.Announce(r.Database, r.Key, v)
-		return v, nil
+		h := c.hear(r)
+		h.Generation = generation
+		if h.keep && c.remember(r.Database, m, h.Verdict) {
+			c.opts.Announce(r.Database, r.Key, h.Verdict)
+		}
+		return h.Verdict, h.err
 	})
-	return v.(verdict.Verdict)
+	return v.(verdict.Verdict), err
 }
 
-// hear calls the judge. A text that makes it panic would do so again, so the
-// verdict is as good as any.
-func (c *Clerk) hear(r *verdict.Request) (v verdict.Verdict) {
+// hearing is what came of judging one text.
+type hearing struct {
+	verdict.Verdict
+	// keep is set if the verdict holds until the next flush.
+	keep bool
+	// err says why there is no verdict.
+	err error
+}
+
+// hear has a text parsed and judged. A text that makes the judge panic would do so
+// again, so that verdict is as good as any.
+func (c *Clerk) hear(r *verdict.Request) (h hearing) {
 	start := time.Now()
 	defer func() {
 		c.opts.Metrics.seconds.Observe(time.Since(start).Seconds())
 		if p := recover(); p != nil {
 			c.opts.Metrics.panics.Inc()
-			c.opts.Log.Error("judging a statement panicked, it counts as a write", obs.KeyDatabase, r.Database,
-				"key", fmt.Sprintf("%x", r.Key), obs.KeyError, p, "stack", string(debug.Stack()))
-			v = verdict.Unclassified()
+			c.log(r).Error("judging a statement panicked, it counts as a write", obs.KeyError, p, "stack", string(debug.Stack()))
+			h = hearing{Verdict: verdict.Unclassified(), keep: true}
 		}
-		c.opts.Metrics.judged.WithLabelValues(v.Kind.String()).Inc()
+		if h.err == nil {
+			c.opts.Metrics.judged.WithLabelValues(h.Kind.String()).Inc()
+		}
 	}()
-	o := c.opts.Judge(r.Text)
-	c.opts.Log.Debug("judged", obs.KeyDatabase, r.Database, "key", fmt.Sprintf("%x", r.Key),
-		"kind", o.Kind, "effects", o.Effects, obs.KeyReason, o.Reason)
-	return o.Verdict
+	o, done := judge.Refuse(r.Text)
+	if done {
+		return hearing{Verdict: o.Verdict, keep: true}
+	}
+	if c.opts.Quarantine.Holds(r.Key, r.Text) {
+		return hearing{Verdict: verdict.Unclassified()}
+	}
+	var normalized string
+	err := c.opts.Parse(r.Text, c.debug(), func(p parse.Parsed) {
+		o, normalized = c.opts.Judge(r.Database, p), p.Normalized
+	})
+	var refused *parse.Refused
+	var poison *parse.Poison
+	switch {
+	case err == nil:
+	case errors.As(err, &refused):
+		o = judge.Unparsable(refused.Message)
+	case errors.Is(err, parse.ErrTooLarge):
+		o = judge.Opinion{Verdict: verdict.Unclassified(), Reason: err.Error()}
+	case errors.As(err, &poison):
+		log := c.log(r)
+		log.Error("a statement ended a parser process; it counts as a write and is not parsed again",
+			"cause", poison.Cause, "bytes", len(r.Text), obs.KeyReason, poison.Detail)
+		if err := c.opts.Quarantine.Add(r.Database, r.Key, r.Text, poison.Cause); err != nil {
+			log.Error("the statement is in quarantine only here and until the end", obs.KeyError, err)
+		}
+		return hearing{Verdict: verdict.Unclassified()}
+	default:
+		return hearing{Verdict: verdict.Unclassified(), err: err}
+	}
+	if c.debug() {
+		c.log(r).Debug("judged", "kind", o.Kind, "effects", o.Effects, obs.KeyReason, o.Reason, "statement", normalized)
+	}
+	return hearing{Verdict: o.Verdict, keep: true}
 }
+
+// log names the matter in each line.
+func (c *Clerk) log(r *verdict.Request) *slog.Logger {
+	return c.opts.Log.With(obs.KeyDatabase, r.Database, "key", fmt.Sprintf("%x", r.Key))
+}
+
+// debug reports whether judgements are logged, for which normalized texts are made.
+func (c *Clerk) debug() bool { return c.opts.Log.Enabled(context.Background(), slog.LevelDebug) }

@@ -1,6 +1,7 @@
 package clerk
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/parse"
 )
 
 type news struct {
@@ -21,22 +23,50 @@ type news struct {
 	v        verdict.Verdict
 }
 
-// office is a Clerk with a scripted judge, and what it announced.
+// office is a Clerk with a scripted parser, judge and quarantine, and what it announced.
 type office struct {
 	*Clerk
 	mu   sync.Mutex
 	news []news
+	held map[sqltoken.Key]string
 }
 
-func open(t *testing.T, remember, atOnce int, judge func(string) judge.Opinion) *office {
+// Holds implements Quarantine.
+func (o *office) Holds(key sqltoken.Key, _ string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.held[key]
+	return ok
+}
+
+// Add implements Quarantine.
+func (o *office) Add(_ string, key sqltoken.Key, _, cause string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held[key] = cause
+	return nil
+}
+
+// open gives an office whose judge is asked with the text as the normalized one.
+func open(t testing.TB, remember int, judge func(text string) judge.Opinion) *office {
+	t.Helper()
+	return openParser(t, remember, func(text string, _ bool, use func(parse.Parsed)) error {
+		use(parse.Parsed{Normalized: text})
+		return nil
+	}, judge)
+}
+
+func openParser(t testing.TB, remember int, parser func(string, bool, func(parse.Parsed)) error, think func(string) judge.Opinion) *office {
 	t.Helper()
 	m, err := NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{}
+	o := &office{held: make(map[sqltoken.Key]string)}
 	o.Clerk, err = New(Options{
-		Judge: judge, Remember: remember, AtOnce: atOnce, Metrics: m,
+		Parse:      parser,
+		Judge:      func(_ string, p parse.Parsed) judge.Opinion { return think(p.Normalized) },
+		Quarantine: o, Remember: remember, Metrics: m,
 		Announce: func(database string, key sqltoken.Key, v verdict.Verdict) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -48,6 +78,16 @@ func open(t *testing.T, remember, atOnce int, judge func(string) judge.Opinion) 
 		t.Fatal(err)
 	}
 	return o
+}
+
+// decide wants a verdict.
+func (o *office) decide(t testing.TB, r *verdict.Request) verdict.Verdict {
+	t.Helper()
+	v, err := o.Decide(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func request(database string, key byte) *verdict.Request {
@@ -66,11 +106,11 @@ func (o *office) wantCount(t *testing.T, name string, c prometheus.Collector, wa
 }
 
 func TestVerdictsAreRememberedByDatabaseAndKey(t *testing.T) {
-	o := open(t, 10, 1, read)
+	o := open(t, 10, read)
 	if _, ok := o.Recall(request("a", 1)); ok {
 		t.Fatal("knows what it was never told")
 	}
-	if v := o.Decide(request("a", 1)); v.Kind != verdict.Read || v.Fingerprint != 5 {
+	if v := o.decide(t, request("a", 1)); v.Kind != verdict.Read || v.Fingerprint != 5 {
 		t.Fatalf("decided %+v", v)
 	}
 	if v, ok := o.Recall(request("a", 1)); !ok || v.Kind != verdict.Read {
@@ -90,11 +130,11 @@ func TestVerdictsAreRememberedByDatabaseAndKey(t *testing.T) {
 }
 
 func TestTheLeastRecentlyUsedIsForgotten(t *testing.T) {
-	o := open(t, 2, 1, read)
-	o.Decide(request("a", 1))
-	o.Decide(request("a", 2))
+	o := open(t, 2, read)
+	o.decide(t, request("a", 1))
+	o.decide(t, request("a", 2))
 	o.Recall(request("a", 1))
-	o.Decide(request("a", 3))
+	o.decide(t, request("a", 3))
 	for key, want := range map[byte]bool{1: true, 2: false, 3: true} {
 		if _, ok := o.Recall(request("a", key)); ok != want {
 			t.Errorf("knows %d: %v, want %v", key, ok, want)
@@ -110,7 +150,7 @@ func TestTheLeastRecentlyUsedIsForgotten(t *testing.T) {
 func TestOneTextIsJudgedOnce(t *testing.T) {
 	var judged atomic.Int64
 	begun, let := make(chan struct{}), make(chan struct{})
-	o := open(t, 10, 4, func(string) judge.Opinion {
+	o := open(t, 10, func(string) judge.Opinion {
 		if judged.Add(1) == 1 {
 			close(begun)
 		}
@@ -119,8 +159,8 @@ func TestOneTextIsJudgedOnce(t *testing.T) {
 	})
 	var wg sync.WaitGroup
 	ask := func() {
-		if v := o.Decide(request("a", 1)); v.Kind != verdict.Read {
-			t.Errorf("decided %+v", v)
+		if v, err := o.Decide(request("a", 1)); err != nil || v.Kind != verdict.Read {
+			t.Errorf("decided %+v, %v", v, err)
 		}
 	}
 	wg.Go(ask)
@@ -135,36 +175,16 @@ func TestOneTextIsJudgedOnce(t *testing.T) {
 	}
 }
 
-func TestJudgementsAtOnceAreLimited(t *testing.T) {
-	const limit = 3
-	var now, most atomic.Int64
-	o := open(t, 100, limit, func(string) judge.Opinion {
-		n := now.Add(1)
-		defer now.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		return read("")
-	})
-	var wg sync.WaitGroup
-	for i := range byte(100) {
-		wg.Go(func() { o.Decide(request("a", i)) })
-	}
-	wg.Wait()
-	if m := most.Load(); m > limit {
-		t.Fatalf("%d at once, limit %d", m, limit)
-	}
-}
-
 func TestAPanicIsAWriteAndIsNotRepeated(t *testing.T) {
 	panics := 0
-	o := open(t, 10, 1, func(text string) judge.Opinion {
+	o := open(t, 10, func(text string) judge.Opinion {
 		panics++
 		panic(strings.Repeat("x", 3))
 	})
 	for range 2 {
 		v, ok := o.Recall(request("a", 1))
 		if !ok {
-			v = o.Decide(request("a", 1))
+			v = o.decide(t, request("a", 1))
 		}
 		if v != verdict.Unclassified() {
 			t.Fatalf("decided %+v", v)
@@ -174,4 +194,72 @@ func TestAPanicIsAWriteAndIsNotRepeated(t *testing.T) {
 		t.Fatalf("judged %d times", panics)
 	}
 	o.wantCount(t, "panics", o.opts.Metrics.panics, 1)
+}
+
+func TestPoisonIsParsedOnce(t *testing.T) {
+	parsed := 0
+	o := openParser(t, 10, func(string, bool, func(parse.Parsed)) error {
+		parsed++
+		return &parse.Poison{Cause: "crash"}
+	}, read)
+	for range 3 {
+		if v := o.decide(t, request("a", 1)); v != verdict.Unclassified() {
+			t.Fatalf("decided %+v", v)
+		}
+		if _, ok := o.Recall(request("a", 1)); ok {
+			t.Fatal("remembered, so that clearing the quarantine is not enough")
+		}
+	}
+	if parsed != 1 || o.held[sqltoken.Key{1}] != "crash" || len(o.news) != 0 {
+		t.Fatalf("parsed %d times, held %v, announced %v", parsed, o.held, o.news)
+	}
+}
+
+// What says nothing of the text is not remembered, announced or answered.
+func TestNoVerdictLeavesNoTrace(t *testing.T) {
+	for _, failure := range []error{parse.ErrBusy, parse.ErrLost, parse.ErrClosed} {
+		fail := true
+		o := openParser(t, 10, func(_ string, _ bool, use func(parse.Parsed)) error {
+			if fail {
+				return failure
+			}
+			use(parse.Parsed{})
+			return nil
+		}, read)
+		if v, err := o.Decide(request("a", 1)); !errors.Is(err, failure) || v.Kind != verdict.Write {
+			t.Fatalf("decided %+v, %v", v, err)
+		}
+		if len(o.news) != 0 || len(o.held) != 0 || o.cache.Len() != 0 {
+			t.Fatalf("%v: announced %v, held %v, remembered %d", failure, o.news, o.held, o.cache.Len())
+		}
+		fail = false
+		if v := o.decide(t, request("a", 1)); v.Kind != verdict.Read {
+			t.Fatalf("then decided %+v", v)
+		}
+	}
+}
+
+func TestWhatTheParserRefusesIsAWriteForGood(t *testing.T) {
+	for _, failure := range []error{&parse.Refused{Message: "syntax error"}, parse.ErrTooLarge} {
+		o := openParser(t, 10, func(string, bool, func(parse.Parsed)) error { return failure }, read)
+		if v := o.decide(t, request("a", 1)); v.Kind != verdict.Write {
+			t.Fatalf("decided %+v", v)
+		}
+		if _, ok := o.Recall(request("a", 1)); !ok || len(o.news) != 1 {
+			t.Errorf("%v: remembered %v, announced %v", failure, ok, o.news)
+		}
+	}
+}
+
+// A text that would overflow the parser's stack does not reach it.
+func TestWhatMustNotBeParsedIsNot(t *testing.T) {
+	o := openParser(t, 10, func(text string, _ bool, _ func(parse.Parsed)) error {
+		t.Errorf("parsed %.20q", text)
+		return parse.ErrLost
+	}, read)
+	for i, text := range []string{"SELECT " + strings.Repeat("NOT ", 100_000) + "true", "SELECT '\xff'", "SELECT \x00"} {
+		if v := o.decide(t, &verdict.Request{Database: "a", Key: sqltoken.Key{byte(i)}, Text: text}); v.Kind != verdict.Write {
+			t.Errorf("decided %+v", v)
+		}
+	}
 }

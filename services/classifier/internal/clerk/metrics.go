@@ -12,6 +12,8 @@ type Metrics struct {
 	hits    prometheus.Counter
 	misses  prometheus.Counter
 	evicted prometheus.Counter
+	flushes prometheus.Counter
+	learned prometheus.Counter
 	panics  prometheus.Counter
 	judged  *prometheus.CounterVec
 	seconds prometheus.Histogram
@@ -27,6 +29,8 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		hits:    counter("cache_hits_total", "Requests answered from the verdict cache."),
 		misses:  counter("cache_misses_total", "Requests whose verdict was not in the cache."),
 		evicted: counter("cache_evicted_total", "Verdicts dropped from the cache to make room."),
+		flushes: counter("cache_flushes_total", "Times the verdicts of a database were forgotten because they no longer held."),
+		learned: counter("cache_learned_total", "Verdicts taken over from another classifier."),
 		panics:  counter("judge_panics_total", "Statements that made the judge panic; each counts as a write."),
 		judged: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgpilot_classifier_judged_total",
@@ -38,7 +42,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2.5, 14), // 20 µs to 3 s
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.hits, m.misses, m.evicted, m.panics, m.judged, m.seconds} {
+	for _, c := range []prometheus.Collector{m.hits, m.misses, m.evicted, m.flushes, m.learned, m.panics, m.judged, m.seconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the verdict cache's metrics: %w", err)
 		}
@@ -46,10 +50,25 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// entries reports the size of the one cache there is.
-func (m *Metrics) entries(n func() int) {
-	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "pgpilot_classifier_cache_entries",
-		Help: "Verdicts in the cache.",
-	}, func() float64 { return float64(n()) }))
+// entryBytes is the memory of one remembered verdict: its place in the cache's
+// list and map. A test holds it against what the runtime says.
+const entryBytes = 240
+
+// size reports the size of the one cache there is.
+func (m *Metrics) size(n func() int) error {
+	for _, g := range []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pgpilot_classifier_cache_entries",
+			Help: "Verdicts in the cache.",
+		}, func() float64 { return float64(n()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pgpilot_classifier_cache_bytes",
+			Help: "Memory of the verdict cache, estimated.",
+		}, func() float64 { return float64(n()) * entryBytes }),
+	} {
+		if err := m.reg.Register(g); err != nil {
+			return fmt.Errorf("register the verdict cache's metrics: %w", err)
+		}
+	}
+	return nil
 }

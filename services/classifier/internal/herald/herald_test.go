@@ -80,3 +80,29 @@ func TestWithoutABusVerdictsAreDropped(t *testing.T) {
 		t.Fatalf("offline %v, failed %v", off, failed)
 	}
 }
+
+// A flush is published when the bus is back, the last of each database.
+func TestFlushesAreKeptUntilTheyArePublished(t *testing.T) {
+	h := start(t)
+	h.Flush("a", 5)
+	h.Flush("a", 7)
+	h.Flush("a", 6)
+	ctx, cancel := context.WithCancel(t.Context())
+	var published []bus.Flush
+	failures := 0
+	h.Run(ctx, publisher(func(subject string, data []byte) error {
+		if failures++; failures < 4 {
+			return nats.ErrReconnectBufExceeded
+		}
+		if subject != bus.SubjectVerdictFlush {
+			t.Errorf("published on %s", subject)
+		}
+		m, err := bus.Decode[bus.Flush](data)
+		published = append(published, m)
+		cancel()
+		return err
+	}))
+	if len(published) != 1 || published[0].Database != "a" || published[0].Generation != 7 {
+		t.Fatalf("published %+v", published)
+	}
+}

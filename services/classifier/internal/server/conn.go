@@ -35,6 +35,15 @@ type conn struct {
 type answer struct {
 	id uint64
 	v  verdict.Verdict
+	// none is set if there is no verdict.
+	none bool
+}
+
+func (a answer) append(b []byte) []byte {
+	if a.none {
+		return verdict.AppendNoVerdict(b, a.id)
+	}
+	return verdict.AppendResponse(b, a.id, a.v)
 }
 
 // serve handles one router until it hangs up or ctx ends, and closes c.
@@ -75,17 +84,17 @@ func (k *conn) read() error {
 		case errors.Is(err, verdict.ErrTooLong):
 			k.s.metrics.requests.Inc()
 			k.s.metrics.tooLong.Inc()
-			k.reply(id, verdict.Unclassified())
+			k.reply(answer{id: id, v: verdict.Unclassified()})
 			continue
 		case errors.Is(err, verdict.ErrVersion):
 			k.s.metrics.requests.Inc()
-			k.reply(id, verdict.Unclassified())
+			k.reply(answer{id: id, v: verdict.Unclassified()})
 			continue
 		default:
 			return err
 		}
 		if v, ok := k.s.clerk.Recall(&req); ok {
-			k.reply(id, v)
+			k.reply(answer{id: id, v: v})
 			continue
 		}
 		select {
@@ -95,14 +104,19 @@ func (k *conn) read() error {
 		}
 		k.judging.Go(func() {
 			defer func() { <-k.pending }()
-			k.reply(id, k.s.clerk.Decide(&req))
+			v, err := k.s.clerk.Decide(&req)
+			if err != nil {
+				k.s.metrics.unjudged.Inc()
+				k.s.log.Debug("a statement is not judged", obs.KeyDatabase, req.Database, obs.KeyError, err)
+			}
+			k.reply(answer{id: id, v: v, none: err != nil})
 		})
 	}
 }
 
-func (k *conn) reply(id uint64, v verdict.Verdict) {
+func (k *conn) reply(a answer) {
 	select {
-	case k.answers <- answer{id, v}:
+	case k.answers <- a:
 	case <-k.gone:
 	}
 }
@@ -115,12 +129,12 @@ func (k *conn) write() {
 	}()
 	var b []byte
 	for a := range k.answers {
-		b = verdict.AppendResponse(b[:0], a.id, a.v)
+		b = a.append(b[:0])
 		for more := true; more; {
 			select {
 			case a, ok := <-k.answers:
 				if ok {
-					b = verdict.AppendResponse(b, a.id, a.v)
+					b = a.append(b)
 				}
 				more = ok && len(b) < maxBatch
 			default:

@@ -25,8 +25,8 @@ const drainTimeout = 2 * time.Second
 type Clerk interface {
 	// Recall gives a known verdict. It does not block.
 	Recall(*verdict.Request) (verdict.Verdict, bool)
-	// Decide finds one that is not known.
-	Decide(*verdict.Request) verdict.Verdict
+	// Decide finds one that is not known. An error says that there is none this time.
+	Decide(*verdict.Request) (verdict.Verdict, error)
 }
 
 // Server answers routers.
@@ -40,6 +40,7 @@ type Server struct {
 type metrics struct {
 	requests    prometheus.Counter
 	tooLong     prometheus.Counter
+	unjudged    prometheus.Counter
 	connections prometheus.Gauge
 }
 
@@ -55,13 +56,17 @@ func New(clerk Clerk, maxText int, reg prometheus.Registerer, log *slog.Logger) 
 			Name: "pgpilot_classifier_too_long_total",
 			Help: "Statements longer than classify.max_text, answered without a look.",
 		}),
+		unjudged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgpilot_classifier_unjudged_total",
+			Help: "Statements answered without a verdict, for no fault of their own.",
+		}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pgpilot_classifier_connections",
 			Help: "Connected routers.",
 		}),
 	}}
 	s.SetMaxText(maxText)
-	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.tooLong, s.metrics.connections} {
+	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.tooLong, s.metrics.unjudged, s.metrics.connections} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the server's metrics: %w", err)
 		}

@@ -25,7 +25,7 @@ const maxText = 100
 // clerk knows the verdicts in it; a question about another is put to the test.
 type clerk struct {
 	known  map[sqltoken.Key]verdict.Verdict
-	decide func(*verdict.Request) verdict.Verdict
+	decide func(*verdict.Request) (verdict.Verdict, error)
 }
 
 func (c *clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
@@ -33,7 +33,7 @@ func (c *clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
 	return v, ok
 }
 
-func (c *clerk) Decide(r *verdict.Request) verdict.Verdict { return c.decide(r) }
+func (c *clerk) Decide(r *verdict.Request) (verdict.Verdict, error) { return c.decide(r) }
 
 // serving is a Server and a connected router.
 type serving struct {
@@ -107,11 +107,11 @@ func TestASlowTextHoldsUpNobody(t *testing.T) {
 	let := make(chan struct{})
 	x := serve(t, &clerk{
 		known: map[sqltoken.Key]verdict.Verdict{{1}: {Kind: verdict.Read}},
-		decide: func(r *verdict.Request) verdict.Verdict {
+		decide: func(r *verdict.Request) (verdict.Verdict, error) {
 			if r.Text == "slow" {
 				<-let
 			}
-			return verdict.Verdict{Fingerprint: uint64(r.Key[0])}
+			return verdict.Verdict{Fingerprint: uint64(r.Key[0])}, nil
 		},
 	})
 	x.send(t, 10, 9, "slow")
@@ -139,8 +139,8 @@ func TestASlowTextHoldsUpNobody(t *testing.T) {
 }
 
 func TestOverlongTextIsAWriteUnseen(t *testing.T) {
-	x := serve(t, &clerk{decide: func(r *verdict.Request) verdict.Verdict {
-		return verdict.Verdict{Kind: verdict.Read}
+	x := serve(t, &clerk{decide: func(r *verdict.Request) (verdict.Verdict, error) {
+		return verdict.Verdict{Kind: verdict.Read}, nil
 	}})
 	r := verdict.NewResponseReader(x.conn)
 	x.send(t, 1, 1, strings.Repeat("x", maxText+1))
@@ -156,6 +156,16 @@ func TestOverlongTextIsAWriteUnseen(t *testing.T) {
 	}
 }
 
+func TestNoVerdictIsSaid(t *testing.T) {
+	x := serve(t, &clerk{decide: func(*verdict.Request) (verdict.Verdict, error) {
+		return verdict.Unclassified(), errors.New("nobody is free")
+	}})
+	x.send(t, 7, 1, "x")
+	if id, _, err := verdict.NewResponseReader(x.conn).Next(); !errors.Is(err, verdict.ErrNoVerdict) || id != 7 {
+		t.Fatalf("got %d, %v", id, err)
+	}
+}
+
 func TestGarbageEndsItsConnection(t *testing.T) {
 	x := serve(t, &clerk{})
 	if _, err := x.conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
@@ -168,10 +178,10 @@ func TestGarbageEndsItsConnection(t *testing.T) {
 
 func TestTheEndAnswersWhatWasRead(t *testing.T) {
 	begun, let := make(chan struct{}), make(chan struct{})
-	x := serve(t, &clerk{decide: func(*verdict.Request) verdict.Verdict {
+	x := serve(t, &clerk{decide: func(*verdict.Request) (verdict.Verdict, error) {
 		close(begun)
 		<-let
-		return verdict.Verdict{Kind: verdict.Read}
+		return verdict.Verdict{Kind: verdict.Read}, nil
 	}})
 	x.send(t, 1, 1, "x")
 	<-begun
@@ -189,7 +199,7 @@ func TestTheEndAnswersWhatWasRead(t *testing.T) {
 // A router that asks and asks and reads no answer is not read any more; when it
 // goes, all its goroutines go.
 func TestARouterThatDoesNotReadIsHeldBack(t *testing.T) {
-	x := serve(t, &clerk{decide: func(*verdict.Request) verdict.Verdict { return verdict.Verdict{} }})
+	x := serve(t, &clerk{decide: func(*verdict.Request) (verdict.Verdict, error) { return verdict.Verdict{}, nil }})
 	b, err := verdict.AppendRequest(nil, 1, &verdict.Request{Text: strings.Repeat("x", maxText)})
 	if err != nil {
 		t.Fatal(err)
@@ -211,8 +221,8 @@ func TestARouterThatDoesNotReadIsHeldBack(t *testing.T) {
 }
 
 func TestManyRoutersAtOnce(t *testing.T) {
-	x := serve(t, &clerk{decide: func(r *verdict.Request) verdict.Verdict {
-		return verdict.Verdict{Fingerprint: uint64(r.Key[0])}
+	x := serve(t, &clerk{decide: func(r *verdict.Request) (verdict.Verdict, error) {
+		return verdict.Verdict{Fingerprint: uint64(r.Key[0])}, nil
 	}})
 	var wg sync.WaitGroup
 	for range 8 {
