@@ -98,10 +98,11 @@ func (l *Library) Of(database string) judge.Catalog {
 	if w == nil {
 		return judge.Static{}
 	}
-	if s := w.current(wait); s != nil {
-		return s
+	s, tried := w.current(wait)
+	if s == nil {
+		return judge.Static{Pending: !tried}
 	}
-	return judge.Static{}
+	return s
 }
 
 // Again has a look whether a database's catalog has changed since a Snapshot was

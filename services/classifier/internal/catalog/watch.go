@@ -22,7 +22,7 @@ const (
 	shortestPause = 2 * time.Second
 	// share of its time that a server may spend on being looked at: one part in so
 	// many.
-	share = 100
+	share = 20
 	// againShare is the same for looks that somebody waits for.
 	againShare = 4
 	// soon is when a change announced by a statement is looked for first.
@@ -103,18 +103,19 @@ func (w *watch) take() poke {
 	return p
 }
 
-// current gives the Snapshot, waiting for the first look.
-func (w *watch) current(wait time.Duration) *Snapshot {
+// current gives the Snapshot, waiting for the first look. tried says whether there
+// has been one.
+func (w *watch) current(wait time.Duration) (s *Snapshot, tried bool) {
 	w.mu.Lock()
 	s, tried, looked := w.state.snapshot, w.state.tried, w.state.looked
 	w.mu.Unlock()
-	if s != nil || tried {
-		return s
+	if tried {
+		return s, tried
 	}
 	await(looked, wait)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state.snapshot
+	return w.state.snapshot, w.state.tried
 }
 
 // again waits for a look that begins after now, unless the last was so recent that

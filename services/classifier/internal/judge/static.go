@@ -9,14 +9,17 @@ import (
 
 // Static is the Catalog of a database that cannot be looked into: it knows what
 // PostgreSQL 15 to 18 have in common, and nothing of the users'.
-type Static struct{}
+type Static struct {
+	// Pending says that more is going to be known, so that what is not is Unknown.
+	Pending bool
+}
 
 var _ Catalog = Static{}
 
 // Function implements Catalog by the reviewed lists.
-func (Static) Function(schema, name string, arguments int) Standing {
+func (s Static) Function(schema, name string, arguments int) Standing {
 	if schema != "" && schema != systemSchema {
-		return Standing{Reason: "function " + schema + "." + name, Effects: verdict.Unproven}
+		return Standing{Reason: "function " + schema + "." + name, Effects: verdict.Unproven, Unknown: s.Pending}
 	}
 	switch f, listed := builtin.Named(name); {
 	case name == "age" && arguments == 2: // age(xid) has one
@@ -26,7 +29,7 @@ func (Static) Function(schema, name string, arguments int) Standing {
 	case readFunctions[name]:
 		return Standing{}
 	}
-	return Standing{Reason: "function " + name, Effects: verdict.Unproven}
+	return Standing{Reason: "function " + name, Effects: verdict.Unproven, Unknown: s.Pending}
 }
 
 // Attribute implements Catalog: only a user's function takes the row of a
@@ -36,27 +39,27 @@ func (s Static) Attribute(name string, row bool) Standing {
 		return Standing{}
 	}
 	f := s.Function("", name, 1)
-	return Standing{Reason: "attribute " + name + ", which may be a function", Effects: f.Effects | verdict.Unproven}
+	return Standing{Reason: "attribute " + name + ", which may be a function", Effects: f.Effects | verdict.Unproven, Unknown: s.Pending}
 }
 
 // Operator implements Catalog.
-func (Static) Operator(schema, name string) Standing {
+func (s Static) Operator(schema, name string) Standing {
 	if (schema == "" || schema == systemSchema) && operators[name] {
 		return Standing{}
 	}
-	return Standing{Reason: "operator " + name}
+	return Standing{Reason: "operator " + name, Unknown: s.Pending}
 }
 
 // Type implements Catalog.
-func (Static) Type(schema, name string) Standing {
+func (s Static) Type(schema, name string) Standing {
 	if (schema == "" || schema == systemSchema) && types[name] {
 		return Standing{}
 	}
-	return Standing{Reason: "type " + name}
+	return Standing{Reason: "type " + name, Unknown: s.Pending}
 }
 
 // Relation implements Catalog: only PostgreSQL's own are known.
-func (Static) Relation(schema, name string) Standing {
+func (s Static) Relation(schema, name string) Standing {
 	switch {
 	case schema == systemSchema || schema == "" && strings.HasPrefix(name, "pg_"):
 		if SystemRelation(name) {
@@ -64,7 +67,7 @@ func (Static) Relation(schema, name string) Standing {
 		}
 		return Standing{Reason: "relation " + name}
 	}
-	return Standing{Reason: "relation " + name + " of a database that cannot be looked into", Effects: verdict.Unproven}
+	return Standing{Reason: "relation " + name + " of a database that cannot be looked into", Effects: verdict.Unproven, Unknown: s.Pending}
 }
 
 // Unseen implements Catalog.

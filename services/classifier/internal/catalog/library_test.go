@@ -1,0 +1,263 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pgquery "github.com/pganalyze/pg_query_go/v6"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
+)
+
+// patience bounds what a test waits for.
+const patience = 30 * time.Second
+
+// desk is a Library with what it said.
+type desk struct {
+	*Library
+	changed chan string
+	log     *logbook
+}
+
+type logbook struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logbook) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), what)
+}
+
+func open(t *testing.T, c *lab.Cluster, change func(*Options)) *desk {
+	t.Helper()
+	m, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{changed: make(chan string, 100), log: &logbook{}}
+	o := Options{
+		Login: *login(c), Parse: pgquery.Parse, Wait: patience, Most: DefaultMost, Metrics: m,
+		Changed: func(database string) { d.changed <- database },
+		Log:     slog.New(slog.NewTextHandler(d.log, nil)),
+	}
+	if change != nil {
+		change(&o)
+	}
+	d.Library = New(o)
+	t.Cleanup(d.Close)
+	return d
+}
+
+func (d *desk) judge(text string) judge.Opinion { return judge.Judge(text, d.Of(lab.Database)) }
+
+func (d *desk) wantChange(t *testing.T, database string) {
+	t.Helper()
+	select {
+	case got := <-d.changed:
+		if got != database {
+			t.Fatalf("%s changed, want %s", got, database)
+		}
+	case <-time.After(patience):
+		t.Fatalf("no news of a change of %s", database)
+	}
+}
+
+// eventually has the Library look until the verdict is right.
+func (d *desk) eventually(t *testing.T, text string, want verdict.Kind) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		c := d.Of(lab.Database)
+		o := judge.Judge(text, c)
+		if o.Kind == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is a %v because of %q, want a %v", text, o.Kind, o.Reason, want)
+		}
+		d.Again(lab.Database, c)
+	}
+}
+
+func TestANewTableIsKnownToWhoAsksAgain(t *testing.T) {
+	c := labtest.Start(t, 0)
+	d := open(t, c, nil)
+	if o := d.judge("SELECT * FROM fresh"); !o.Unknown {
+		t.Fatalf("%+v", o)
+	}
+	d.wantChange(t, lab.Database) // what was judged without a catalog
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE fresh (id int)")
+	d.eventually(t, "SELECT * FROM fresh", verdict.Read)
+	select {
+	case <-d.changed:
+		t.Error("a new table spoils no verdict, since none was kept that lacked it")
+	default:
+	}
+}
+
+func TestRedefinitionsDropVerdicts(t *testing.T) {
+	c := labtest.Start(t, 0)
+	conn := connect(t, c.Primary().DSN())
+	exec(t, conn, `CREATE FUNCTION f() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1'; CREATE TABLE t (id int, total int);
+		CREATE VIEW v AS SELECT f(), id FROM t; CREATE TABLE kept (id int); CREATE DOMAIN d AS int; CREATE TABLE of_d (x d)`)
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT * FROM v", verdict.Read)
+	d.wantChange(t, lab.Database)
+	for i, step := range []struct{ sql, text string }{
+		{"ALTER FUNCTION f() VOLATILE", "SELECT * FROM v"},
+		{"CREATE POLICY p ON kept USING (pg_backend_pid() > 0); ALTER TABLE kept ENABLE ROW LEVEL SECURITY", "SELECT * FROM kept"},
+		{"ALTER TABLE of_d SET UNLOGGED", "SELECT * FROM of_d"},
+		{"ALTER DOMAIN d ADD CONSTRAINT c CHECK (pg_backend_pid() > 0)", "SELECT 1::d"},
+		{"CREATE FUNCTION total(t) RETURNS int LANGUAGE sql AS 'SELECT 1'", "SELECT t.total FROM t"},
+		{"CREATE SCHEMA other; CREATE UNLOGGED TABLE other.t (id int)", "SELECT * FROM t"},
+		{"CREATE FUNCTION other.lower(text) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'", "SELECT lower('A')"},
+		{"CREATE FUNCTION g(int, int) RETURNS bool LANGUAGE sql AS 'SELECT true'; CREATE OPERATOR other.= (FUNCTION = g, LEFTARG = int, RIGHTARG = int)", "SELECT 1 = 2"},
+	} {
+		d.eventually(t, step.text, verdict.Read)
+		exec(t, conn, step.sql)
+		switch i % 3 { // the first without being asked
+		case 1:
+			d.Look(lab.Database)
+		case 2:
+			d.Changing(lab.Database)
+		}
+		d.wantChange(t, lab.Database)
+		if o := d.judge(step.text); o.Kind != verdict.Write {
+			t.Errorf("%s: %s is still a read", step.sql, step.text)
+		}
+	}
+	exec(t, conn, "ALTER FUNCTION f() STABLE; DROP SCHEMA other CASCADE")
+	d.wantChange(t, lab.Database) // or reads would stay on the primary
+	d.eventually(t, "SELECT lower('A')", verdict.Read)
+}
+
+func TestTemporaryTablesAreKnownForWhatTheyAre(t *testing.T) {
+	c := labtest.Start(t, 0)
+	conn := connect(t, c.Primary().DSN())
+	d := open(t, c, nil)
+	d.Of(lab.Database)
+	d.wantChange(t, lab.Database)
+	exec(t, conn, "CREATE TEMP TABLE passing (id int)")
+	deadline := time.Now().Add(patience)
+	for {
+		at := d.Of(lab.Database)
+		if o := judge.Judge("SELECT * FROM passing", at); o.Kind == verdict.Write && !o.Unknown {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("never known")
+		}
+		d.Again(lab.Database, at)
+	}
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE passing (id int)")
+	d.eventually(t, "SELECT * FROM passing", verdict.Read)
+	d.wantChange(t, lab.Database) // the verdict above may have been kept
+}
+
+func TestReadFunctions(t *testing.T) {
+	c := labtest.Start(t, 0)
+	exec(t, connect(t, c.Primary().DSN()), `CREATE FUNCTION f() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1'; CREATE VIEW v AS SELECT f()`)
+	d := open(t, c, func(o *Options) { o.Reads = []string{"public.f", "pg_catalog.current_setting"} })
+	for _, text := range []string{"SELECT f()", "SELECT * FROM v", "SELECT current_setting('work_mem')"} {
+		if o := d.judge(text); o.Kind != verdict.Read {
+			t.Errorf("%s: a write because of %s", text, o.Reason)
+		}
+	}
+	d.wantChange(t, lab.Database)
+	d.Set(*login(c), nil, patience)
+	d.wantChange(t, lab.Database)
+	if o := d.judge("SELECT f()"); o.Kind != verdict.Write {
+		t.Error("a function that is not configured any more is still a read")
+	}
+}
+
+func TestADatabaseThatMayNotBeEnteredIsUnknown(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	exec(t, super, "CREATE DATABASE closed")
+	exec(t, super, "REVOKE CONNECT ON DATABASE closed FROM PUBLIC")
+	d := open(t, c, nil)
+	at := d.Of("closed")
+	if o := judge.Judge("SELECT * FROM t", at); o.Kind != verdict.Write || o.Unknown {
+		t.Errorf("%+v", o)
+	}
+	if o := judge.Judge("SELECT 1, now(), relname FROM pg_class", at); o.Kind != verdict.Read {
+		t.Errorf("%+v", o)
+	}
+	if d.Again("closed", at) {
+		t.Error("there cannot be more to know")
+	}
+	if n := d.log.count("CONNECT"); n != 1 {
+		t.Errorf("the missing grant is mentioned %d times", n)
+	}
+	exec(t, super, "GRANT CONNECT ON DATABASE closed TO "+lab.User)
+	d.wantChange(t, "closed")
+	if _, ok := d.Of("closed").(*Snapshot); !ok {
+		t.Error("not looked into after the grant")
+	}
+}
+
+func TestTheNumberOfDatabasesIsBounded(t *testing.T) {
+	c := labtest.Start(t, 0)
+	d := open(t, c, func(o *Options) { o.Most = 1 })
+	if _, ok := d.Of(lab.Database).(*Snapshot); !ok {
+		t.Fatal("the first is not looked into")
+	}
+	for range 2 {
+		if _, ok := d.Of("postgres").(judge.Static); !ok {
+			t.Fatal("the second is looked into")
+		}
+	}
+	if n := d.log.count("only the first"); n != 1 {
+		t.Errorf("mentioned %d times", n)
+	}
+}
+
+func TestWithoutAPrimaryAStandbyIsAsked(t *testing.T) {
+	c := labtest.Start(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE t (id int)")
+	if err := c.WaitCaughtUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Primary().Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT * FROM t", verdict.Read)
+}
+
+func TestNobodyWaitsForADeadServer(t *testing.T) {
+	c := labtest.Start(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.Primary().Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, c, nil)
+	if _, ok := d.Of(lab.Database).(judge.Static); !ok {
+		t.Error("known without a server")
+	}
+	d.Close()
+	if _, ok := d.Of("another").(judge.Static); !ok {
+		t.Error("known after the end")
+	}
+}
