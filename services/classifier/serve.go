@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
+
+	pgquery "github.com/pganalyze/pg_query_go/v6"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
@@ -13,6 +17,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/service"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/catalog"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/clerk"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/herald"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
@@ -48,9 +53,16 @@ func serve(ctx context.Context, env *service.Env) error {
 	if err != nil {
 		return err
 	}
-	c, err := clerk.New(clerk.Options{
+	var c *clerk.Clerk // is there before the first catalog is asked for
+	shelf, err := openLibrary(env, workers, func(database string) { news.Flush(database, c.Flush(database)) })
+	if err != nil {
+		return err
+	}
+	defer shelf.Close()
+	c, err = clerk.New(clerk.Options{
 		Parse:      workers.Parse,
 		Judge:      opinion,
+		Catalogs:   shelf,
 		Quarantine: ward,
 		Remember:   env.Config.Classify.CacheSize,
 		Announce:   news.Announce,
@@ -69,10 +81,10 @@ func serve(ctx context.Context, env *service.Env) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	if err := join(around, env, c, news, &wg); err != nil {
+	if err := join(around, env, attentive{c, shelf}, news, &wg); err != nil {
 		return err
 	}
-	wg.Go(func() { follow(around, env.Reloads, c, s) })
+	wg.Go(func() { follow(around, env, c, s, shelf) })
 	wg.Go(func() {
 		ward.Watch(around, func(database string) { news.Flush(database, c.Flush(database)) })
 	})
@@ -100,7 +112,7 @@ func startWorkers(env *service.Env) (*parse.Pool, error) {
 		return nil, err
 	}
 	var o judge.Opinion
-	err = workers.Parse("SELECT 1", false, func(p parse.Parsed) { o = opinion("", p) })
+	err = workers.Parse("SELECT 1", false, func(p parse.Parsed) { o = opinion(judge.Static{}, p) })
 	if err == nil && o.Kind != verdict.Read {
 		err = fmt.Errorf("the parser does not work: SELECT 1 is judged a write because of %s", o.Reason)
 	}
@@ -111,14 +123,59 @@ func startWorkers(env *service.Env) (*parse.Pool, error) {
 	return workers, nil
 }
 
-// opinion judges without knowledge of the database.
-func opinion(_ string, p parse.Parsed) judge.Opinion {
-	return judge.Tree(p.Tree, p.Fingerprint, judge.Static{})
+func opinion(c judge.Catalog, p parse.Parsed) judge.Opinion {
+	return judge.Tree(p.Tree, p.Fingerprint, c)
+}
+
+// openLibrary gives a library that reads catalogs with the monitor's login.
+func openLibrary(env *service.Env, workers *parse.Pool, changed func(database string)) (*catalog.Library, error) {
+	m, err := catalog.NewMetrics(env.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.New(catalog.Options{
+		Login:   monitorLogin(env.Config),
+		Reads:   env.Config.Routing.ReadFunctions,
+		Wait:    catalogWait(env.Config),
+		Most:    catalog.DefaultMost,
+		Changed: changed,
+		Parse: func(text string) (tree *pgquery.ParseResult, err error) {
+			err = workers.Parse(text, false, func(p parse.Parsed) { tree = p.Tree })
+			if errors.Is(err, parse.ErrBusy) || errors.Is(err, parse.ErrLost) || errors.Is(err, parse.ErrClosed) {
+				err = fmt.Errorf("%w: %w", catalog.ErrNotNow, err)
+			}
+			return tree, err
+		},
+		Metrics: m,
+		Log:     env.Log,
+	}), nil
+}
+
+func monitorLogin(cfg *config.Config) catalog.Login {
+	return catalog.Login{Servers: cfg.Backends(), Monitor: cfg.Monitor}
+}
+
+// catalogWait leaves half of classify.timeout to the rest of a question.
+func catalogWait(cfg *config.Config) time.Duration { return cfg.Classify.Timeout.D() / 2 }
+
+// attentive is a clerk who has a catalog looked at when a sibling saw it change.
+type attentive struct {
+	*clerk.Clerk
+	shelf *catalog.Library
+}
+
+// Flushed implements herald.Clerk.
+func (a attentive) Flushed(database string, generation uint64) bool {
+	if !a.Clerk.Flushed(database, generation) {
+		return false
+	}
+	a.shelf.Look(database)
+	return true
 }
 
 // join connects to the bus, which need not be there: verdicts are given without
 // it.
-func join(ctx context.Context, env *service.Env, c *clerk.Clerk, news *herald.Herald, wg *sync.WaitGroup) error {
+func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.Herald, wg *sync.WaitGroup) error {
 	m, err := bus.NewMetrics(env.Metrics)
 	if err != nil {
 		return err
@@ -145,14 +202,20 @@ func join(ctx context.Context, env *service.Env, c *clerk.Clerk, news *herald.He
 }
 
 // follow applies what can change while running.
-func follow(ctx context.Context, reloads <-chan *config.Config, c *clerk.Clerk, s *server.Server) {
+func follow(ctx context.Context, env *service.Env, c *clerk.Clerk, s *server.Server, shelf *catalog.Library) {
+	now := env.Config
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case cfg := <-reloads:
+		case cfg := <-env.Reloads:
 			c.Resize(cfg.Classify.CacheSize)
 			s.SetMaxText(cfg.Classify.MaxText)
+			if cfg.Monitor != now.Monitor || cfg.Classify.Timeout != now.Classify.Timeout ||
+				!slices.Equal(cfg.Routing.ReadFunctions, now.Routing.ReadFunctions) {
+				shelf.Set(monitorLogin(cfg), cfg.Routing.ReadFunctions, catalogWait(cfg))
+			}
+			now = cfg
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"strings"
 
 	pgquery "github.com/pganalyze/pg_query_go/v6"
@@ -10,8 +11,12 @@ import (
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 )
 
-// Parse makes a tree of the text of an SQL function.
+// Parse makes a tree of the text of an SQL function. Its error is ErrNotNow if it
+// can be asked again.
 type Parse func(text string) (*pgquery.ParseResult, error)
+
+// ErrNotNow is the error of a Parse that could not look at the text.
+var ErrNotNow = errors.New("the parser is not available")
 
 // body is what the source of a function names.
 type body struct {
@@ -48,13 +53,15 @@ type bodies struct {
 	known map[source]body
 	// kept is what the present reading has used; it becomes known.
 	kept map[source]body
+	// missed is set if a body of the present reading could not be looked at.
+	missed bool
 }
 
 type source struct{ language, text string }
 
 func newBodies(p Parse) *bodies { return &bodies{parse: p} }
 
-func (b *bodies) begin() { b.kept = make(map[source]body) }
+func (b *bodies) begin() { b.kept, b.missed = make(map[source]body), false }
 func (b *bodies) end()   { b.known, b.kept = b.kept, nil }
 
 // of gives what a function's source names.
@@ -64,7 +71,11 @@ func (b *bodies) of(language, text string) body {
 	if !ok {
 		switch language {
 		case "sql":
-			out = b.sql(text)
+			var err error
+			if out, err = b.sql(text); err != nil {
+				b.missed = true
+				return out
+			}
 		case "plpgsql":
 			out = plpgsql(text)
 		default:
@@ -76,20 +87,23 @@ func (b *bodies) of(language, text string) body {
 }
 
 // sql judges the text of an SQL function as if all its names were harmless, and
-// notes them.
-func (b *bodies) sql(text string) body {
+// notes them. The error is ErrNotNow.
+func (b *bodies) sql(text string) (body, error) {
 	if o, refused := judge.Refuse(text); refused {
-		return body{reason: "has a body with " + o.Reason}
+		return body{reason: "has a body with " + o.Reason}, nil
 	}
-	tree, err := b.parse(text)
-	if err != nil {
-		return body{reason: "has a body that cannot be parsed"}
+	switch tree, err := b.parse(text); {
+	case errors.Is(err, ErrNotNow):
+		return body{reason: "has a body that was not parsed yet"}, ErrNotNow
+	case err != nil:
+		return body{reason: "has a body that cannot be parsed"}, nil
+	default:
+		r := &recorder{}
+		if o := judge.Tree(tree, 0, r); o.Kind != verdict.Read {
+			return body{reason: "has a body with " + o.Reason}, nil
+		}
+		return body{uses: r.uses}, nil
 	}
-	r := &recorder{}
-	if o := judge.Tree(tree, 0, r); o.Kind != verdict.Read {
-		return body{reason: "has a body with " + o.Reason}
-	}
-	return body{uses: r.uses}
 }
 
 // recorder is a Catalog that finds everything harmless and notes what it is asked.

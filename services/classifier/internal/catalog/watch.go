@@ -266,6 +266,9 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	conn.fingerprint = now
 	cost := time.Since(start)
 	next := compile(c, w.bodies, reads).with(now.temporary)
+	if w.bodies.missed {
+		conn.fingerprint.permanent = "" // read it again
+	}
 	w.l.opts.Metrics.readSeconds.Observe(time.Since(start).Seconds())
 	w.swap(next)
 	w.done(cost)

@@ -27,13 +27,29 @@ type Quarantine interface {
 	Add(database string, key sqltoken.Key, text, cause string) error
 }
 
+// Catalogs say what names stand for in each database.
+type Catalogs interface {
+	// Of gives what is known of a database. For a new one it may wait a moment.
+	Of(database string) judge.Catalog
+	// Again has another look because of a name that is not known, and reports whether
+	// more is known than before.
+	Again(database string, since judge.Catalog) bool
+	// Changing says that a statement is about to change what is known.
+	Changing(database string)
+}
+
+// errUnknown says that a name in the statement is not known, although it may be in
+// a moment.
+var errUnknown = errors.New("a name in the statement is not known")
+
 // Options of a Clerk.
 type Options struct {
 	// Parse has a text parsed and calls use with the result; parse.Pool.Parse outside
 	// tests.
 	Parse func(text string, normalize bool, use func(parse.Parsed)) error
-	// Judge gives an opinion of a parsed text meant for a database.
-	Judge      func(database string, p parse.Parsed) judge.Opinion
+	// Judge gives an opinion of a parsed text, by what is known of its database.
+	Judge      func(c judge.Catalog, p parse.Parsed) judge.Opinion
+	Catalogs   Catalogs
 	Quarantine Quarantine
 	// Remember is the number of verdicts kept (classify.cache_size).
 	Remember int
@@ -91,22 +107,34 @@ func (c *Clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
 // Decide gives the verdict of a text that is not known, waiting for the parser or
 // for the one who already asks. After an error the text may be asked about again.
 func (c *Clerk) Decide(r *verdict.Request) (verdict.Verdict, error) {
+	c.opts.Catalogs.Of(r.Database) // waits; a flush when it is known must not be missed below
+	h := c.decide(r)
+	if errors.Is(h.err, errUnknown) && c.opts.Catalogs.Again(r.Database, h.by) {
+		h = c.decide(r)
+	}
+	return h.Verdict, h.err
+}
+
+// decide has a text heard once at a time.
+func (c *Clerk) decide(r *verdict.Request) hearing {
 	m := matter{unique.Make(r.Database), r.Key}
+	// Before the catalog is taken: what is judged by an older one than a flush is about
+	// must not look newer.
 	generation := c.generation(r.Database)
 	flight := r.Database + "\x00" + strconv.FormatUint(generation, 36) + "\x00" + string(r.Key[:])
-	v, err, _ := c.flight.Do(flight, func() (any, error) {
+	h, _, _ := c.flight.Do(flight, func() (any, error) {
 		// Whoever was just before may have left the verdict.
 		if v, ok := c.cache.Peek(m); ok {
-			return v, nil
+			return hearing{Verdict: v}, nil
 		}
-		h := c.hear(r)
+		h := c.hear(r, c.opts.Catalogs.Of(r.Database))
 		h.Generation = generation
 		if h.keep && c.remember(r.Database, m, h.Verdict) {
 			c.opts.Announce(r.Database, r.Key, h.Verdict)
 		}
-		return h.Verdict, h.err
+		return h, nil
 	})
-	return v.(verdict.Verdict), err
+	return h.(hearing)
 }
 
 // hearing is what came of judging one text.
@@ -116,11 +144,13 @@ type hearing struct {
 	keep bool
 	// err says why there is no verdict.
 	err error
+	// by is the catalog that was consulted.
+	by judge.Catalog
 }
 
 // hear has a text parsed and judged. A text that makes the judge panic would do so
 // again, so that verdict is as good as any.
-func (c *Clerk) hear(r *verdict.Request) (h hearing) {
+func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 	start := time.Now()
 	defer func() {
 		c.opts.Metrics.seconds.Observe(time.Since(start).Seconds())
@@ -142,7 +172,7 @@ func (c *Clerk) hear(r *verdict.Request) (h hearing) {
 	}
 	var normalized string
 	err := c.opts.Parse(r.Text, c.debug(), func(p parse.Parsed) {
-		o, normalized = c.opts.Judge(r.Database, p), p.Normalized
+		o, normalized = c.opts.Judge(by, p), p.Normalized
 	})
 	var refused *parse.Refused
 	var poison *parse.Poison
@@ -165,6 +195,12 @@ func (c *Clerk) hear(r *verdict.Request) (h hearing) {
 	}
 	if c.debug() {
 		c.log(r).Debug("judged", "kind", o.Kind, "effects", o.Effects, obs.KeyReason, o.Reason, "statement", normalized)
+	}
+	if o.Defines {
+		c.opts.Catalogs.Changing(r.Database)
+	}
+	if o.Unknown {
+		return hearing{Verdict: o.Verdict, err: errUnknown, by: by}
 	}
 	return hearing{Verdict: o.Verdict, keep: true}
 }

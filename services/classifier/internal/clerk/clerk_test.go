@@ -29,6 +29,31 @@ type office struct {
 	mu   sync.Mutex
 	news []news
 	held map[sqltoken.Key]string
+	library
+}
+
+// library is scripted Catalogs.
+type library struct {
+	mu sync.Mutex
+	// more is how many times another look will find more.
+	more            int
+	again, changing []string
+}
+
+func (l *library) Of(string) judge.Catalog { return judge.Static{} }
+
+func (l *library) Again(database string, since judge.Catalog) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.again = append(l.again, database)
+	l.more--
+	return since != nil && l.more >= 0
+}
+
+func (l *library) Changing(database string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changing = append(l.changing, database)
 }
 
 // Holds implements Quarantine.
@@ -65,7 +90,8 @@ func openParser(t testing.TB, remember int, parser func(string, bool, func(parse
 	o := &office{held: make(map[sqltoken.Key]string)}
 	o.Clerk, err = New(Options{
 		Parse:      parser,
-		Judge:      func(_ string, p parse.Parsed) judge.Opinion { return think(p.Normalized) },
+		Judge:      func(_ judge.Catalog, p parse.Parsed) judge.Opinion { return think(p.Normalized) },
+		Catalogs:   &o.library,
 		Quarantine: o, Remember: remember, Metrics: m,
 		Announce: func(database string, key sqltoken.Key, v verdict.Verdict) {
 			o.mu.Lock()
@@ -127,6 +153,46 @@ func TestVerdictsAreRememberedByDatabaseAndKey(t *testing.T) {
 	}
 	o.wantCount(t, "hits", o.opts.Metrics.hits, 1)
 	o.wantCount(t, "misses", o.opts.Metrics.misses, 3)
+}
+
+func TestWhatIsNotKnownIsLookedUpAgainAndNotKept(t *testing.T) {
+	heard := 0
+	o := open(t, 10, func(text string) judge.Opinion {
+		heard++
+		if text == "late" && heard > 1 {
+			return read("")
+		}
+		return judge.Opinion{Verdict: verdict.Unclassified(), Reason: "x", Unknown: true}
+	})
+	late := &verdict.Request{Database: "a", Key: sqltoken.Key{1}, Text: "late"}
+	o.library.more = 1
+	if v := o.decide(t, late); v.Kind != verdict.Read || heard != 2 {
+		t.Fatalf("%+v after %d hearings", v, heard)
+	}
+	if _, ok := o.Recall(late); !ok || len(o.news) != 1 {
+		t.Fatal("what became known is not kept")
+	}
+	never := &verdict.Request{Database: "a", Key: sqltoken.Key{2}, Text: "never"}
+	if v, err := o.Decide(never); err == nil || v.Kind != verdict.Write {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, ok := o.Recall(never); ok || len(o.news) != 1 {
+		t.Fatal("a write for want of knowledge is kept or published")
+	}
+	if len(o.again) != 2 || heard != 3 {
+		t.Fatalf("%d looks, %d hearings", len(o.again), heard)
+	}
+}
+
+func TestDefinitionsAreAnnounced(t *testing.T) {
+	o := open(t, 10, func(text string) judge.Opinion {
+		return judge.Opinion{Verdict: verdict.Verdict{Kind: verdict.Write}, Reason: "x", Defines: text == "ddl"}
+	})
+	o.decide(t, &verdict.Request{Database: "a", Key: sqltoken.Key{1}, Text: "ddl"})
+	o.decide(t, &verdict.Request{Database: "b", Key: sqltoken.Key{2}, Text: "dml"})
+	if len(o.changing) != 1 || o.changing[0] != "a" {
+		t.Fatalf("%v", o.changing)
+	}
 }
 
 func TestTheLeastRecentlyUsedIsForgotten(t *testing.T) {
