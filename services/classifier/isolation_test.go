@@ -99,6 +99,7 @@ func TestPoisonCostsItsOwnVerdict(t *testing.T) {
 	load.end()
 	one.stop(syscall.SIGTERM)
 	two.stop(syscall.SIGKILL)
+	connected(t, c, 0)
 	s.start("3")
 	connected(t, c, 1)
 	for _, cause := range causes {
@@ -158,7 +159,7 @@ func TestAStoppedClassifierIsNotWaitedFor(t *testing.T) {
 }
 
 // children lists the processes that a process has started.
-func children(t *testing.T, pid int) []int {
+func children(t testing.TB, pid int) []int {
 	t.Helper()
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {

@@ -48,12 +48,12 @@ func TestMain(m *testing.M) {
 
 // stand is a run directory with a configuration.
 type stand struct {
-	t      *testing.T
+	t      testing.TB
 	dir    *rundir.Dir
 	config string
 }
 
-func newStand(t *testing.T) *stand {
+func newStand(t testing.TB) *stand {
 	t.Helper()
 	p, err := os.MkdirTemp("", "cl")
 	if err != nil {
@@ -82,7 +82,7 @@ func newStand(t *testing.T) *stand {
 
 // process is a running classifier.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	id   string
 	cmd  *exec.Cmd
 	log  bytes.Buffer
@@ -123,7 +123,7 @@ func (s *stand) client() *verdict.Client {
 	return c
 }
 
-func until(t *testing.T, what string, cond func() bool) {
+func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !cond() {
@@ -134,13 +134,13 @@ func until(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func connected(t *testing.T, c *verdict.Client, n int) {
+func connected(t testing.TB, c *verdict.Client, n int) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d classifiers are connected", n), func() bool { return c.Connected() == n })
 }
 
 // keyOf stands for the router's template key.
-func keyOf(t *testing.T, text string) sqltoken.Key {
+func keyOf(t testing.TB, text string) sqltoken.Key {
 	t.Helper()
 	r, err := sqltoken.NewScanner(sqltoken.Secret{1}).Scan([]byte(text), &sqltoken.Options{ServerMajor: 17})
 	if err != nil {
@@ -149,7 +149,7 @@ func keyOf(t *testing.T, text string) sqltoken.Key {
 	return r.Key
 }
 
-func ask(t *testing.T, c *verdict.Client, text string) (verdict.Verdict, error) {
+func ask(t testing.TB, c *verdict.Client, text string) (verdict.Verdict, error) {
 	t.Helper()
 	type answer struct {
 		v   verdict.Verdict
@@ -161,7 +161,7 @@ func ask(t *testing.T, c *verdict.Client, text string) (verdict.Verdict, error) 
 	return a.v, a.err
 }
 
-func wantKind(t *testing.T, c *verdict.Client, text string, want verdict.Kind) {
+func wantKind(t testing.TB, c *verdict.Client, text string, want verdict.Kind) {
 	t.Helper()
 	if v, err := ask(t, c, text); err != nil || v.Kind != want {
 		t.Fatalf("%.60s: got %v, %v; want %v", text, v.Kind, err, want)

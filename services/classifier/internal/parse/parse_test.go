@@ -21,6 +21,9 @@ import (
 func TestMain(m *testing.M) {
 	if IsWorker(os.Args) {
 		os.Exit(Serve(os.Args, func(text string, normalize bool) Raw {
+			if r, ok := answerCanned(text); ok {
+				return r
+			}
 			poison.Take(text)
 			return C(text, normalize)
 		}))
