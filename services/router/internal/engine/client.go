@@ -43,7 +43,10 @@ type client struct {
 	on      int
 	target  route.Role
 
-	closing  bool // everything is said; close when it has left
+	closing bool // everything is said; close when it has left
+	// ended says that the client has closed its side with requests behind it that are
+	// still to be served.
+	ended    bool
 	lastWord poll.Timer
 
 	// performing and feeding say that the session is in the middle of a step, whose
@@ -203,6 +206,8 @@ func (c *client) event(ev poll.Event) {
 		return
 	case ev.Readable() && c.listens():
 		c.receive()
+	case ev.Gone() && !ev.Broken():
+		c.hungUp()
 	case ev.Gone():
 		c.broken = true
 	case ev.Readable():
@@ -219,6 +224,33 @@ func (c *client) listens() bool {
 	}
 	s := c.conns[c.s.Slot()]
 	return s == nil || len(s.out) == 0
+}
+
+// maxLastRequests is how much a client may leave behind that has closed its side,
+// in bytes.
+const maxLastRequests = 1 << 20
+
+// hungUp deals with a client that has closed its side while a statement of its
+// runs. Requests it has sent behind that are served, as a server does; with none
+// it is gone, and what runs is canceled.
+func (c *client) hungUp() {
+	for len(c.unread) < maxLastRequests {
+		n, st := poll.Recv(c.fd, c.e.buf[:])
+		if st != poll.OK {
+			break
+		}
+		if c.unread == nil {
+			c.unread = c.e.keep(c.e.buf[:n])
+			continue
+		}
+		c.unread = append(c.unread, c.e.buf[:n]...)
+	}
+	if len(c.unread) == 0 {
+		c.broken = true
+		return
+	}
+	c.ended = true
+	c.watch(c.interest &^ (poll.In | poll.PeerClosed))
 }
 
 // receive reads once.
@@ -271,6 +303,9 @@ func (c *client) resume() {
 // settle tells the session of a connection found broken on the way, and watches
 // the client again if its bytes are wanted.
 func (c *client) settle() {
+	if c.ended && !c.feeding && c.s.Phase() == session.Idle && !c.closing {
+		c.broken = true // all it has sent is served
+	}
 	for range 2 { // telling it may break the other one
 		if c.broken && !c.closed && !c.closing {
 			c.s.ClientGone()
@@ -283,7 +318,7 @@ func (c *client) settle() {
 			}
 		}
 	}
-	if !c.closed && !c.closing && c.interest&poll.In == 0 && c.listens() {
+	if !c.closed && !c.closing && !c.ended && c.interest&poll.In == 0 && c.listens() {
 		c.reading(true)
 	}
 }

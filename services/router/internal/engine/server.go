@@ -85,7 +85,6 @@ func (s *server) event(ev poll.Event) {
 // lost ends a connection that has broken.
 func (s *server) lost() {
 	if c := s.owner; c != nil {
-		c.settle()
 		c.resume()
 		return
 	}

@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// A client that sends its last requests in one piece, says goodbye and closes its
+// side, has all of them run, as on a server.
+func TestLastRequestsOfAClientThatLeavesAreRun(t *testing.T) {
+	r := newRig(t, newCluster(t), nil)
+	other := r.connect()
+	defer other.close()
+	other.must("CREATE TABLE parting (n int)")
+	for range 50 {
+		leaving, err := r.dial("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := leaving.conn.Hijack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b []byte
+		for range 3 {
+			if b, err = (&pgproto3.Query{String: "INSERT INTO parting VALUES (1)"}).Encode(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b, err = (&pgproto3.Terminate{}).Encode(b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answers := new(strings.Builder)
+		buf := make([]byte, 4096)
+		for {
+			n, err := h.Conn.Read(buf)
+			answers.Write(buf[:n])
+			if err != nil {
+				break
+			}
+		}
+		h.Conn.Close()
+		if got := strings.Count(answers.String(), "INSERT 0 1"); got != 3 {
+			t.Fatalf("%d of 3 last requests were answered: %q", got, answers)
+		}
+	}
+	if got := other.one("SELECT count(*) FROM parting"); got != "150" {
+		t.Fatalf("%s of 150 last requests were run", got)
+	}
+}
