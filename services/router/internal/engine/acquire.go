@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -165,12 +166,7 @@ func (e *Engine) queue(c *client, p *site) {
 	// do not all choose the same server.
 	c.count(p.key.Backend, e.tracker.Table().Backends[p.key.Backend].Role)
 	e.limitWait(c, func() {
-		e.refuse(c, &session.Problem{
-			Code:    "57P03",
-			Message: fmt.Sprintf("no connection to %s within %s", e.servers[p.key.Backend].name, e.cfg.Pool.AcquireTimeout),
-			Detail:  "All connections of the pool are in use, or the server cannot be reached.",
-			Hint:    "pool.max_size and pool.acquire_timeout set these limits.",
-		})
+		e.refuse(c, p.unavailable())
 	})
 	p.fill()
 }
@@ -185,10 +181,38 @@ func (e *Engine) strand(c *client) {
 		e.refuse(c, &session.Problem{
 			Code:    "57P03",
 			Message: "no server accepts writes",
-			Detail:  "More than one server claims to be the primary.",
-			Hint:    "Stop the server that is not to be the primary.",
+			Detail:  "Servers that claim to be the primary: " + e.claimants() + ".",
+			Hint:    "Stop the one that is not to be the primary.",
 		})
 	})
+}
+
+// claimants names the servers that say they are the primary.
+func (e *Engine) claimants() string {
+	var names []string
+	for _, b := range e.tracker.Table().Backends {
+		if b.Role == route.RolePrimary && b.Healthy {
+			names = append(names, b.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// unavailable says why a session got no connection of the pool in time.
+func (p *site) unavailable() *session.Problem {
+	name := p.e.servers[p.key.Backend].name
+	if p.refusal != "" {
+		return &session.Problem{Code: "57P03", Message: fmt.Sprintf("no connection to %s within %s", name, p.e.cfg.Pool.AcquireTimeout), Detail: "The server cannot be reached or refuses the login.", Hint: "The router's log says why."}
+	}
+	return &session.Problem{
+		Code:    "57P03",
+		Message: fmt.Sprintf("no connection to %s within %s", name, p.e.cfg.Pool.AcquireTimeout),
+		Detail:  fmt.Sprintf("All %d connections of this router's pool are in use.", p.Max),
+		Hint:    "pool.max_size and pool.acquire_timeout set these limits.",
+	}
 }
 
 // limitWait ends the wait after pool.acquire_timeout, counted from its start.

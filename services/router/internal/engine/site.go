@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,6 +25,8 @@ type site struct {
 	servers map[*server]struct{}
 	retry   poll.Timer
 	backoff time.Duration
+	// refusal is why the last connection could not be made; empty after one that was.
+	refusal string
 }
 
 // siteOf gives the pool for a login on a backend, making it on first use.
@@ -107,7 +110,7 @@ func (p *site) connected(startup string, m *upstream.Made) {
 		p.discard(s)
 		return
 	}
-	p.backoff = 0
+	p.backoff, p.refusal = 0, ""
 	if e.tracker.Table().Primary == p.key.Backend {
 		e.greeted(upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}, m.Parameters)
 	}
@@ -128,7 +131,12 @@ func (p *site) connectFailed(startup string, err error) {
 	var pg *pgconn.PgError
 	refused := errors.As(err, &pg) && !temporary(pg.Code)
 	full := pg != nil && pg.Code == "53300"
-	e.log.Warn("cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
+	level := slog.LevelWarn
+	if p.refusal == err.Error() {
+		level = slog.LevelDebug // said before
+	}
+	p.refusal = err.Error()
+	e.log.Log(e.workCtx, level, "cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
 	isPrimary := p.key.Backend == e.tracker.Table().Primary
 	if !refused && !full {
 		e.tracker.Failed(p.key.Backend, e.now)

@@ -89,7 +89,7 @@ func (c *Connector) dial(ctx context.Context, who Credentials, database string, 
 	cfg.Fallbacks = nil
 	pg, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s:%d: %w", c.target.Host, c.target.Port, err)
+		return nil, fmt.Errorf("open server connection: %w", err)
 	}
 	return pg, nil
 }
