@@ -223,7 +223,13 @@ func (c *client) listens() bool {
 		return false
 	}
 	s := c.conns[c.s.Slot()]
-	return s == nil || len(s.out) == 0
+	if s == nil {
+		return true
+	}
+	// A cancel request that is under way was meant for the statement before: the next
+	// one must not be there when it arrives.
+	canceling := s.cancels > 0 && c.s.Phase() != session.Busy
+	return len(s.out) == 0 && !canceling
 }
 
 // maxLastRequests is how much a client may leave behind that has closed its side,

@@ -78,10 +78,14 @@ func (p *probe) join(c *client, mark uint64) {
 
 // start starts a probe if one is wanted and none is under way.
 func (p *probe) start() {
+	primary := p.e.tracker.Table().Primary
+	if p.group.Flying() && (primary != p.server.Backend || p.e.now.Sub(p.started) > probeTimeout) {
+		p.fail(errors.New("no answer in time, or from a server that is not the primary any more"))
+		return
+	}
 	if p.group.Waiting() == 0 || p.group.Flying() {
 		return
 	}
-	primary := p.e.tracker.Table().Primary
 	if p.open && (p.server.Backend != primary || p.server.Run != p.e.tracker.Run(primary)) {
 		p.fail(errors.New("the primary is another one"))
 		return
@@ -135,6 +139,10 @@ func (p *probe) connected(primary int, m *upstream.Made) {
 	p.open, p.ready = true, false
 	p.send(prepareProbe)
 }
+
+// probeTimeout bounds the wait for a probe's answer: a server that vanishes without
+// a word must not hold up every fence.
+const probeTimeout = 3 * time.Second
 
 // A probe connection that failed is made again after probeFrom, doubling up to
 // probeUpTo, for as long as somebody waits for a position.

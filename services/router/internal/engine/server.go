@@ -49,8 +49,12 @@ func (s *server) comeBack() {
 // canceled notes that a cancel request is over.
 func (s *server) canceled() {
 	s.cancels--
-	if s.parked && s.cancels == 0 && !s.closed {
+	switch {
+	case s.cancels > 0 || s.closed:
+	case s.parked:
 		s.comeBack()
+	case s.owner != nil:
+		s.owner.resume()
 	}
 }
 

@@ -53,6 +53,21 @@ func TestAProbeOfAnotherRunSaysSo(t *testing.T) {
 	}
 }
 
+// A write on one run, a restart, a write on the next: the first may be lost.
+func TestWritesOnTwoRunsAreNotBothSure(t *testing.T) {
+	next := Server{Backend: 0, Run: 2}
+	var s State
+	s.Wrote(primary)
+	s.Wrote(next)
+	if s.Settle(s.Mark(), at(50), next) {
+		t.Fatal("the first write was answered by a run that has ended")
+	}
+	s.Wrote(next)
+	if !s.Settle(s.Mark(), at(60), next) {
+		t.Fatal("a later write is sure again")
+	}
+}
+
 func TestGroupServesOnlyThoseBeforeTheStart(t *testing.T) {
 	var g Group[string]
 	if !g.Join("a") || !g.Join("b") {

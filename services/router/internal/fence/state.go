@@ -15,6 +15,8 @@ type State struct {
 	// which position covers them.
 	wrote, settled uint64
 	writer         Server
+	// mixed says that the writes not covered were answered by different servers.
+	mixed bool
 }
 
 // Restore gives the fence of a session that has moved here.
@@ -30,6 +32,7 @@ func (s *State) Dirty() bool { return s.wrote != s.settled }
 // Wrote makes the fence dirty: a statement that may write is on its way to the
 // given server.
 func (s *State) Wrote(by Server) {
+	s.mixed = s.Dirty() && (s.mixed || by != s.writer)
 	s.wrote++
 	s.writer = by
 }
@@ -39,15 +42,15 @@ func (s *State) Mark() uint64 { return s.wrote }
 
 // Settle raises the fence to a position read by a probe that started after every
 // write up to mark was answered. It reports false when the probe's server is not
-// the one that answered the last write: that write may have been lost with the
-// server's end. The fence is settled all the same, on what exists now.
+// the one that answered every write not covered so far: such a write may have been
+// lost with its server's end. The fence is settled all the same, on what exists now.
 func (s *State) Settle(mark uint64, at lsn.Position, by Server) (sure bool) {
 	if mark <= s.settled {
 		return true
 	}
 	s.position = lsn.Max(s.position, at)
 	s.settled = mark
-	return by == s.writer
+	return by == s.writer && !s.mixed
 }
 
 // Probe is what a probe of the primary has read.
