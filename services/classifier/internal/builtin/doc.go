@@ -6,4 +6,7 @@
 // against pg_proc of every version it can find. Functions that are not in the
 // table go by their volatility, and what is volatile or suspicious but not in
 // the table, in a release that nobody has looked at, does not run on a replica.
+//
+// extensions.txt does the same for the few functions of common extensions whose
+// volatility misleads.
 package builtin

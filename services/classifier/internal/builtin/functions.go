@@ -1,7 +1,7 @@
 package builtin
 
 import (
-	_ "embed" // for functions.txt
+	_ "embed" // for the tables
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,6 +11,9 @@ import (
 
 //go:embed functions.txt
 var table string
+
+//go:embed extensions.txt
+var extensionTable string
 
 // Group says why a function may or may not run on a replica.
 type Group string
@@ -48,7 +51,10 @@ var suspicious = regexp.MustCompile(`^(pg_stat|lo_|pg_read|pg_show|pg_ls_)|xid|x
 	`publication|stat_|_pid|numa|shmem|memory|control|promote`)
 
 // named is the table: by name, or by name and types as in "age(xid)".
-var named = mustRead(table)
+var named = mustRead(table, "")
+
+// ofExtension has the functions of extensions, as in "pg_trgm set_limit".
+var ofExtension = mustRead(extensionTable, "extension")
 
 // Lookup judges a function of pg_catalog. types are those of its arguments as
 // "integer,text", volatility is pg_proc.provolatile.
@@ -88,44 +94,56 @@ func Named(name string) (f Function, ok bool) {
 	return Function{}, false
 }
 
-func read(text string) (map[string]Function, error) {
+// Extension gives the review of a function of an extension, if there is one.
+func Extension(extension, name string) (f Function, ok bool) {
+	f, ok = ofExtension[extension+" "+name]
+	return f, ok
+}
+
+// read takes a table apart. With owner, the first word of a line says whose the
+// function is.
+func read(text, owner string) (map[string]Function, error) {
 	out := make(map[string]Function)
 	for i, line := range strings.Split(text, "\n") {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		words := strings.Fields(line)
+		words, of := strings.Fields(line), ""
+		if owner != "" {
+			of, words = words[0]+" ", words[1:]
+		}
 		if len(words) < 4 {
-			return nil, fmt.Errorf("functions.txt line %d: want group, effects, name and reason", i+1)
+			return nil, fmt.Errorf("line %d: want group, effects, name and reason", i+1)
 		}
 		f := Function{Group: Group(words[0]), Reason: strings.Join(words[3:], " ")}
 		switch f.Group {
 		case Silent, Answers, Harmless, Volatility:
 		default:
-			return nil, fmt.Errorf("functions.txt line %d: there is no group %q", i+1, f.Group)
+			return nil, fmt.Errorf("line %d: there is no group %q", i+1, f.Group)
 		}
 		if words[1] != "none" {
 			var err error
 			if f.Effects, err = verdict.ParseEffects(strings.Split(words[1], "+")); err != nil {
-				return nil, fmt.Errorf("functions.txt line %d: %w", i+1, err)
+				return nil, fmt.Errorf("line %d: %w", i+1, err)
 			}
 		}
 		if f.Reads() && f.Effects != 0 {
-			return nil, fmt.Errorf("functions.txt line %d: a read without effects cannot have %v", i+1, f.Effects)
+			return nil, fmt.Errorf("line %d: a read without effects cannot have %v", i+1, f.Effects)
 		}
-		if _, twice := out[words[2]]; twice {
-			return nil, fmt.Errorf("functions.txt line %d: %s is named twice", i+1, words[2])
+		name := of + words[2]
+		if _, twice := out[name]; twice {
+			return nil, fmt.Errorf("line %d: %s is named twice", i+1, name)
 		}
-		out[words[2]] = f
+		out[name] = f
 	}
 	return out, nil
 }
 
-// mustRead reads the table that this package is built with.
-func mustRead(text string) map[string]Function {
-	m, err := read(text)
+// mustRead reads a table that this package is built with.
+func mustRead(text, owner string) map[string]Function {
+	m, err := read(text, owner)
 	if err != nil {
-		panic(err)
+		panic("a table of package builtin: " + err.Error())
 	}
 	return m
 }

@@ -211,7 +211,7 @@ func TestSpoiledTablesAreRefused(t *testing.T) {
 		"no reason": "silent none f", "group": "loud none f because", "effect": "silent melts f because",
 		"twice": "silent none f because\nanswers none f because", "read with effects": "harmless session f because",
 	} {
-		if m, err := read(text); err == nil {
+		if m, err := read(text, ""); err == nil {
 			t.Errorf("%s: read as %v", name, m)
 		}
 	}

@@ -52,6 +52,12 @@ func (k *compiler) addFunctions(reads map[string]bool) {
 			}
 			continue
 		}
+		if b, ok := builtin.Extension(f.Extension, f.Name); ok && f.Language == "c" {
+			if !b.Reads() {
+				k.spoil(n, "function "+name+" ("+b.Reason+")", b.Effects)
+			}
+			continue
+		}
 		switch reason := byDeclaration(f); {
 		case reason != "":
 			k.spoil(n, "function "+name+" "+reason, verdict.Unproven)

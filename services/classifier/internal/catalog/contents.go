@@ -58,6 +58,8 @@ type functionRow struct {
 	Least, Most int32
 	// Row says that the first argument can be a row.
 	Row bool
+	// Extension it belongs to, if any.
+	Extension string
 	// Internal functions take values that no query has: only the server calls them.
 	Internal bool
 	// Source is the body in the function's language, or the name of the C function

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -259,5 +260,70 @@ func TestNobodyWaitsForADeadServer(t *testing.T) {
 	d.Close()
 	if _, ok := d.Of("another").(judge.Static); !ok {
 		t.Error("known after the end")
+	}
+}
+
+// A cast between two types of PostgreSQL's own can run in any statement unseen.
+func TestAnUnseenCastSpoilsEverything(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	exec(t, super, `CREATE FUNCTION to_point(int) RETURNS point LANGUAGE sql VOLATILE AS 'SELECT point($1, $1)'`)
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT 1", verdict.Read)
+	d.wantChange(t, lab.Database)
+	exec(t, super, "CREATE CAST (int AS point) WITH FUNCTION to_point(int) AS IMPLICIT")
+	d.Look(lab.Database)
+	d.wantChange(t, lab.Database)
+	if o := d.judge("SELECT 1"); o.Kind != verdict.Write {
+		t.Errorf("%+v", o)
+	}
+	exec(t, super, "ALTER FUNCTION to_point(int) STABLE")
+	d.eventually(t, "SELECT 1", verdict.Read)
+}
+
+// Extensions are C functions that say of themselves that they are immutable.
+func TestCommonExtensionsRead(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	var there []string
+	for _, extension := range []string{"citext", "hstore", "pg_trgm", "btree_gin", "ltree", "cube", "earthdistance", "unaccent", "pgcrypto",
+		"dblink", "tablefunc"} {
+		if _, err := super.Exec(t.Context(), "CREATE EXTENSION "+extension); err != nil {
+			t.Logf("not installed here: %s", extension)
+			continue
+		}
+		there = append(there, extension)
+	}
+	s := read(t, c)
+	for extension, texts := range map[string][]string{
+		"citext":        {"SELECT 'A'::citext = 'a'", "SELECT replace('A'::citext, 'a', 'b')"},
+		"hstore":        {"SELECT 'a=>1'::hstore -> 'a', ('a=>1'::hstore)['a']", "SELECT * FROM each('a=>1'::hstore)"},
+		"pg_trgm":       {"SELECT similarity('a', 'b'), 'a' <-> 'b'", "SELECT 'a' % 'b', 'a' %> 'b', 7 % 2"},
+		"unaccent":      {"SELECT unaccent('a')"},
+		"pgcrypto":      {"SELECT digest('a', 'sha256'), gen_salt('bf')"},
+		"ltree":         {"SELECT 'a.b'::ltree @> 'a.b.c'"},
+		"cube":          {"SELECT cube(1) <-> cube(2)"},
+		"earthdistance": {"SELECT earth_distance(ll_to_earth(1, 2), ll_to_earth(3, 4))"},
+	} {
+		if !slices.Contains(there, extension) {
+			continue
+		}
+		for _, text := range texts {
+			if o := judge.Judge(text, s); o.Kind != verdict.Read {
+				t.Errorf("%s: %s: %s", extension, text, o.Reason)
+			}
+		}
+	}
+	for extension, text := range map[string]string{
+		"pg_trgm": "SELECT set_limit(0.5)", "dblink": "SELECT * FROM dblink('') AS x(a int)", "tablefunc": "SELECT * FROM crosstab2('')",
+	} {
+		if o := judge.Judge(text, s); slices.Contains(there, extension) && (o.Kind != verdict.Write || o.Unknown) {
+			t.Errorf("%s: %s: %+v", extension, text, o)
+		}
+	}
+	for _, text := range []string{"SELECT 1 = 1 AND 'a' || 'b' > 'c'", "SELECT 'a'::text, now()"} {
+		if o := judge.Judge(text, s); o.Kind != verdict.Read {
+			t.Errorf("extensions spoil %s: %s", text, o.Reason)
+		}
 	}
 }

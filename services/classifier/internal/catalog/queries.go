@@ -12,6 +12,7 @@ SELECT p.oid, n.nspname::text, p.proname::text,
 		ELSE p.pronargs - p.pronargdefaults END)::int4,
 	(CASE WHEN p.provariadic <> 0 THEN -1 ELSE p.pronargs END)::int4,
 	p.pronargs > 0 AND (t.typtype IN ('c', 'p', 'd') OR t.typtype IS NULL),
+	coalesce(e.extname::text, ''),
 	p.proargtypes::oid[] @> ARRAY['internal'::regtype::oid],
 	CASE WHEN p.oid >= 12000 AND l.lanname IN ('sql', 'plpgsql') OR l.lanname = 'internal' THEN p.prosrc ELSE '' END,
 	CASE WHEN p.oid >= 12000 THEN coalesce(p.prosqlbody::text, '') ELSE '' END,
@@ -20,6 +21,8 @@ FROM pg_proc p
 JOIN pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_language l ON l.oid = p.prolang
 LEFT JOIN pg_type t ON t.oid = p.proargtypes[0]
+LEFT JOIN pg_depend d ON d.classid = 1255 AND d.objid = p.oid AND d.refclassid = 3079 AND d.deptype = 'e'
+LEFT JOIN pg_extension e ON e.oid = d.refobjid
 WHERE n.nspname !~ '^pg_(toast_)?temp_'`
 
 // The functions an aggregate is made of. Those of PostgreSQL's own are reviewed.
@@ -92,8 +95,8 @@ FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d
 WHERE a.attgenerated = 'v'
 UNION ALL
 SELECT DISTINCT 1259::oid, i.indexrelid, 1259::oid, i.indrelid
-FROM pg_index i JOIN pg_depend d ON d.classid = 1259 AND d.objid = i.indexrelid
-WHERE d.refclassid IN (1247, 1255, 2616, 2617, 2753)
+FROM pg_depend d JOIN pg_index i ON i.indexrelid = d.objid
+WHERE d.classid = 1259 AND d.refclassid IN (1247, 1255, 2616, 2617, 2753) AND d.refobjid >= 12000
 UNION ALL
 SELECT 2616::oid, oid, 1247::oid, opcintype FROM pg_opclass
 WHERE oid >= 12000 AND opcdefault AND opcmethod IN (403, 405)
