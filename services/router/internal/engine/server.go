@@ -16,6 +16,8 @@ type server struct {
 	pid    uint32
 	secret []byte
 	params []handoff.Parameter
+	// statements is what it holds of prepared statements.
+	statements session.Statements
 
 	// owner has it, in the slot; nil: the pool has it.
 	owner *client
@@ -120,6 +122,7 @@ var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
 	s.used, s.resetting = false, true
+	s.statements.Clear()
 	s.send(discardAll)
 	if s.broken {
 		s.site.discard(s)

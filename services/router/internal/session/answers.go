@@ -3,14 +3,17 @@ package session
 import "github.com/pgpilot/pgpilot/libs/wire"
 
 // answers is the queue of what a connection still owes: one entry per forwarded
-// message that the server answers, named by the message's type, oldest first.
-// The end of copied-in data (CopyDone, CopyFail) has an entry too, though it has
-// no answer of its own: it tells a Sync the server ignores from one it answers.
+// message that the server answers, oldest first. The end of copied-in data
+// (CopyDone, CopyFail) has an entry too, though it has no answer of its own: it
+// tells a Sync the server ignores from one it answers.
 type answers struct {
-	q    []byte
+	q    []owed
 	head int
-	// simples is how many entries are a simple query or a function call.
-	simples int
+	// simples is how many entries are a simple query or a function call, syncs how
+	// many end a sequence.
+	simples, syncs int
+	// open says that messages have been sent since the last Sync.
+	open bool
 	// begun says that part of the front's answer has come.
 	begun bool
 	// skipping says that the server discards what it is sent until the next Sync,
@@ -24,19 +27,47 @@ type answers struct {
 	unsure int
 }
 
+// owed is one answer.
+type owed struct {
+	// typ is the type of the client message.
+	typ byte
+	// how says what becomes of the answer.
+	how disposition
+	// st is the statement of a Parse or of a Describe of one.
+	st *Statement
+	// undo puts the client's statements back if the message fails; nil: nothing to
+	// put back.
+	undo *undo
+	// instead is shown in place of the error that the message was made to cause.
+	instead *Problem
+}
+
+// disposition is what becomes of an answer.
+type disposition uint8
+
+const (
+	// forward: the client asked.
+	forward disposition = iota
+	// hide: the session asked for itself.
+	hide
+	// made: the server is not asked; the session answers when its turn comes.
+	made
+)
+
 // roomy is the capacity that an empty queue may keep.
-const roomy = 4 << 10
+const roomy = 1 << 10
 
 func (a *answers) empty() bool { return a.head == len(a.q) }
 
-func (a *answers) front() byte {
+// front gives the oldest entry; its type is zero if there is none.
+func (a *answers) front() owed {
 	if a.empty() {
-		return 0
+		return owed{}
 	}
 	return a.q[a.head]
 }
 
-func (a *answers) push(typ byte) {
+func (a *answers) push(o owed) {
 	switch {
 	case a.empty():
 		a.q, a.head = a.q[:0], 0
@@ -44,20 +75,29 @@ func (a *answers) push(typ byte) {
 			a.q = nil
 		}
 	case a.head >= roomy && a.head > len(a.q)/2: // never empty under constant pipelining
-		a.q = a.q[:copy(a.q, a.q[a.head:])]
-		a.head = 0
+		n := copy(a.q, a.q[a.head:])
+		clear(a.q[n:])
+		a.q, a.head = a.q[:n], 0
 	}
-	if simple(typ) {
+	if simple(o.typ) {
 		a.simples++
 	}
-	a.q = append(a.q, typ)
+	if o.typ == wire.Sync {
+		a.syncs++
+	}
+	a.q = append(a.q, o)
 }
 
 // next removes the front.
 func (a *answers) next() {
-	if simple(a.q[a.head]) {
+	o := &a.q[a.head]
+	if simple(o.typ) {
 		a.simples--
 	}
+	if o.typ == wire.Sync {
+		a.syncs--
+	}
+	*o = owed{}
 	a.head++
 	a.begun = false
 }
@@ -65,13 +105,19 @@ func (a *answers) next() {
 // pop removes the front, and the ends of copied data that are then in front.
 func (a *answers) pop() {
 	a.next()
-	for ending(a.front()) {
+	for ending(a.front().typ) {
 		a.next()
 	}
 }
 
+// all gives every entry, the oldest first. It is valid until the next push.
+func (a *answers) all() []owed { return a.q[a.head:] }
+
 // clear forgets everything: the connection is gone.
-func (a *answers) clear() { *a = answers{q: a.q[:0]} }
+func (a *answers) clear() {
+	clear(a.q)
+	*a = answers{q: a.q[:0]}
+}
 
 func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCall }
 
@@ -79,20 +125,21 @@ func ending(typ byte) bool { return typ == wire.CopyDone || typ == wire.CopyFail
 
 // sent adds a forwarded message. Flush has no answer, and copied data belongs to
 // the request that started the copying.
-func (a *answers) sent(typ byte) {
+func (a *answers) sent(o owed) {
 	switch {
-	case typ == wire.Flush || typ == wire.CopyData:
-	case typ == wire.Sync && a.copying:
+	case o.typ == wire.Flush || o.typ == wire.CopyData:
+	case o.typ == wire.Sync && a.copying:
 		a.unsure++
-	case ending(typ):
+	case ending(o.typ):
 		a.copying = false
 		if !a.empty() {
-			a.push(typ)
+			a.push(o)
 		}
-	case a.skipping && typ != wire.Sync:
+	case a.skipping && o.typ != wire.Sync:
 	default:
 		a.skipping = false
-		a.push(typ)
+		a.open = o.typ != wire.Sync && !simple(o.typ)
+		a.push(o)
 	}
 }
 
@@ -102,13 +149,10 @@ func (a *answers) answered(typ byte) bool {
 	switch typ {
 	case wire.NoticeResponse, wire.ParameterStatus, wire.NotificationResponse:
 		return true // come at any time ("Message Flow: Asynchronous Operations")
-	case wire.ErrorResponse:
-		a.failed()
-		return true
 	case wire.ReadyForQuery:
 		return a.ready()
 	}
-	ends, ok := part(a.front(), typ)
+	ends, ok := part(a.front().typ, typ)
 	if !ok {
 		return false
 	}
@@ -157,7 +201,7 @@ func part(asked, typ byte) (ends, ok bool) {
 
 // ready takes note of a ReadyForQuery.
 func (a *answers) ready() bool {
-	front := a.front()
+	front := a.front().typ
 	a.copying = false
 	switch {
 	case front == wire.Sync, simple(front) && (a.begun || a.unsure == 0):
@@ -165,25 +209,34 @@ func (a *answers) ready() bool {
 	case a.unsure > 0: // one of those was not ignored
 		a.unsure--
 		a.skipping = false
+		a.open = false
 	default:
 		return false
 	}
 	return true
 }
 
-// failed follows the server after an error. In an extended-protocol sequence it
-// discards messages of every kind up to the next Sync; a simple query's error
-// ends at its own ReadyForQuery, as does one raised by Sync itself.
-func (a *answers) failed() {
+// failed follows the server after an error, and gives the entries it discards, the
+// failed one first. In an extended-protocol sequence it discards messages of
+// every kind up to the next Sync; a simple query's error ends at its own
+// ReadyForQuery, as does one raised by Sync itself. The result is valid until the
+// next push.
+func (a *answers) failed() []owed {
 	a.copying = false
-	if front := a.front(); front == wire.Sync || simple(front) {
+	if front := a.front().typ; front == wire.Sync || simple(front) {
 		a.begun = true
-		return
+		return nil
 	}
-	for !a.empty() && a.front() != wire.Sync {
-		a.next()
+	from := a.head
+	for i := a.head; i < len(a.q) && a.q[i].typ != wire.Sync; i++ {
+		if simple(a.q[i].typ) {
+			a.simples--
+		}
+		a.head++
 	}
+	a.begun = false
 	a.skipping = a.empty()
+	return a.q[from:a.head]
 }
 
 // copyIn follows the server into copy-in mode, where it ignores a Sync that came
@@ -193,13 +246,15 @@ func (a *answers) copyIn() {
 	a.copying = true
 	kept := a.q[:a.head+1]
 	for i, t := range a.q[a.head+1:] {
-		if ending(t) {
+		if ending(t.typ) {
 			a.copying = false
 			kept = append(kept, a.q[a.head+1+i:]...)
 			break
 		}
-		if t == wire.Sync {
+		if t.typ == wire.Sync {
 			a.unsure++
+			a.syncs--
+			a.open = true
 			continue
 		}
 		kept = append(kept, t)

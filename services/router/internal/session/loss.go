@@ -20,10 +20,10 @@ func (s *Session) ServerLost(slot Slot) {
 	case slot != s.at:
 	case s.phase == Granted:
 		s.route() // nothing has been sent yet
-	case s.phase == Busy && s.again != nil && !s.tried.Has(h.by.Backend):
+	case s.phase == Busy && s.retry && !s.tried.Has(h.by.Backend):
 		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
 		// brings servers down, each of them has had it once.
-		s.owed.clear()
+		s.dropOwed()
 		s.tried = s.tried.With(h.by.Backend)
 		s.acquire(route.Request{Read: true})
 	case s.phase == Busy:
@@ -61,21 +61,35 @@ func (s *Session) loseStatement() {
 		s.end()
 		return
 	}
-	if s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction) {
+	syncs := s.owed.syncs
+	severalSequences := s.extended && (syncs > 1 || syncs == 1 && s.owed.open || !s.seq.whole)
+	if s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction) || severalSequences {
 		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)
 		return
 	}
 	p := s.lostStatement()
-	s.owed.clear()
+	s.dropOwed()
 	if s.written {
 		// Whatever was sent may have committed.
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
+	if s.extended && syncs == 0 {
+		s.report(&p)
+		s.enter(Skipping)
+		return
+	}
 	s.answer(&p)
 	s.idle()
+}
+
+// dropOwed forgets what a lost connection owes.
+func (s *Session) dropOwed() {
+	s.takeBack(s.owed.all())
+	s.owed.clear()
+	s.missing, s.blocked = nil, false
 }
 
 // lostStatement is the error for a statement whose answer is lost.
@@ -112,6 +126,7 @@ func (s *Session) Refuse(p *Problem) {
 // refuse answers the message at the head with the error that waits for it.
 func (s *Session) refuse(typ byte, total int, rest []byte) int {
 	n := s.drop(total, rest)
+	s.seq.scanned, s.known = 0, false
 	switch typ {
 	case wire.Query, wire.FunctionCall:
 		s.answer(&s.problem)
@@ -223,6 +238,7 @@ func (s *Session) close() {
 
 // forget drops the copy of a running read.
 func (s *Session) forget() {
+	s.retry = false
 	if s.again != nil {
 		s.env.Drop(s.again)
 		s.again = nil

@@ -29,7 +29,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if slot != s.at {
 		return s.fromAside(slot, b)
 	}
-	if s.again != nil {
+	if s.retry && s.missing == nil {
 		switch dying, sure := outlook(b); {
 		case dying:
 			s.ServerLost(slot)
@@ -58,7 +58,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			break
 		}
 		n := min(total, len(b)-used)
-		if n < total && whole(typ) && total <= maxHeld {
+		if n < total && (whole(typ) || s.owed.front().st != nil) && total <= maxHeld {
 			break
 		}
 		what := lose
@@ -88,9 +88,44 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
+		if s.owed.front().how == made || s.missing != nil {
+			show(used)
+			s.emitMade()
+			s.goOn()
+		}
 	}
 	show(used)
+	if !s.held[slot].ok && s.phase != Idle {
+		return len(b)
+	}
 	return used
+}
+
+// emitMade answers what needs no server, once its turn has come.
+func (s *Session) emitMade() {
+	from := len(s.scratch)
+	for s.owed.front().how == made {
+		switch s.owed.front().typ {
+		case wire.Parse:
+			s.scratch = append(s.scratch, wire.ParseComplete, 0, 0, 0, 4)
+		case wire.Close:
+			s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
+		}
+		s.owed.pop()
+	}
+	if len(s.scratch) > from {
+		s.begunToShow()
+		s.toClient(from)
+	}
+}
+
+// begunToShow notes that part of the answer is shown: from here on the read does
+// not run again.
+func (s *Session) begunToShow() {
+	s.retry = false
+	if s.again != nil && s.replayed == len(s.again) {
+		s.forget()
+	}
 }
 
 // fromAside handles what a connection says that is held but not in use. Nothing
@@ -128,7 +163,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return pass
 	case wire.NoticeResponse, wire.ErrorResponse:
 		last := all && farewell(typ, msg)
-		if last && (s.again != nil || s.phase != Busy && !s.bound(s.at)) {
+		if last && (s.retry || s.phase != Busy && !s.bound(s.at)) {
 			return lose // and nobody needs to hear of it
 		}
 		if typ == wire.ErrorResponse {
@@ -141,16 +176,65 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 				}
 			}
 			s.fatal = s.fatal || last
+			return s.failed()
 		}
 	}
+	front := s.owed.front()
 	if !s.owed.answered(typ) {
 		return lose
 	}
-	s.forget() // from here on the answer is shown
-	if typ != wire.ReadyForQuery {
-		return pass
+	if front.typ == wire.Describe && front.st != nil && all {
+		s.described(front, typ, msg)
 	}
-	return s.readiness(msg, all)
+	if front.how == hide {
+		return withhold
+	}
+	s.begunToShow()
+	switch typ {
+	case wire.ReadyForQuery:
+		return s.readiness(msg, all)
+	case wire.CommandComplete:
+		if all {
+			s.completed(msg[wire.HeaderSize:])
+		}
+	}
+	return pass
+}
+
+// failed follows the server after an error.
+func (s *Session) failed() fate {
+	front := s.owed.front()
+	if front.how == hide && s.elsewhere() {
+		return withhold
+	}
+	s.takeBack(s.owed.failed())
+	s.missing = nil
+	s.begunToShow()
+	if front.instead != nil {
+		s.report(front.instead)
+		return withhold
+	}
+	return pass
+}
+
+// What a server says when it has forgotten prepared statements, and with DISCARD
+// ALL everything else that a session may have left in it.
+var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
+
+// completed takes note of a command that has run.
+func (s *Session) completed(tag []byte) {
+	discard := bytes.Equal(tag, discarded)
+	if !discard && !bytes.Equal(tag, deallocated) {
+		return
+	}
+	clear(s.named)
+	s.hasUnnamed = false
+	h := &s.held[s.at]
+	h.statements.Clear()
+	if discard {
+		s.pin = ""
+		h.used = false
+	}
 }
 
 // readiness reads a ReadyForQuery. One with more than the transaction status,
@@ -232,7 +316,8 @@ func outlook(b []byte) (dying, sure bool) {
 // more to send. Of what it sends at once nothing is held back.
 func gathered(typ byte) bool {
 	switch typ {
-	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus:
+	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
+		wire.ParseComplete, wire.BindComplete, wire.CloseComplete, wire.ParameterDescription, wire.NoData, wire.PortalSuspended:
 		return true
 	}
 	return false
@@ -265,11 +350,13 @@ func (s *Session) ready() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
-	if !s.owed.empty() {
+	s.emitMade()
+	if !s.owed.empty() || s.owed.open {
 		return
 	}
 	s.do(Action{Op: OpAnswered})
-	s.extended = false
+	s.extended, s.blocked = false, false
+	s.forget()
 	s.letGo()
 	s.idle()
 }
@@ -334,7 +421,10 @@ func (s *Session) Granted(g *Grant) {
 		return
 	}
 	h := &s.held[g.Slot]
-	h.ok, h.by = true, g.Server
+	h.ok, h.by, h.statements = true, g.Server, g.Statements
+	if h.statements == nil {
+		h.statements = new(Statements)
+	}
 	s.at = g.Slot
 	if s.phase == Login {
 		s.greet(g.Parameters)
@@ -346,10 +436,21 @@ func (s *Session) Granted(g *Grant) {
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
 	if s.again != nil {
-		s.owed.sent(wire.Query)
-		s.do(Action{Op: OpToServer, Slot: s.at, Data: s.again})
-		s.enter(Busy)
+		s.runAgain()
 		return
 	}
 	s.enter(Granted)
+}
+
+// runAgain sends the read that has failed elsewhere.
+func (s *Session) runAgain() {
+	s.enter(Busy)
+	if s.extended {
+		s.replayed, s.seq.next = 0, 0
+		s.replay()
+		s.emitMade()
+		return
+	}
+	s.owed.sent(owed{typ: wire.Query})
+	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.again})
 }

@@ -17,6 +17,8 @@ type Settings struct {
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
+	// MaxStatements is how many prepared statements a server connection keeps.
+	MaxStatements int
 }
 
 // Env is what a session needs to know from its owner. Like the session, it is
@@ -43,6 +45,8 @@ type Session struct {
 	out   []Action
 	// scratch holds answers made here until the owner has sent them.
 	scratch []byte
+	// built holds what was made for a server, likewise.
+	built []byte
 
 	// status is the transaction status last shown to the client.
 	status byte
@@ -58,8 +62,23 @@ type Session struct {
 	verdict verdict.Verdict
 	known   bool
 	problem Problem
+	// seq is the extended-protocol sequence at the head.
+	seq sequence
+
+	// named and unnamed are what the client has prepared.
+	named      map[string]*Statement
+	unnamed    Statement
+	hasUnnamed bool
+	// missing is a statement that the connection in use is to prepare before the
+	// client's messages go on; injected says that this has been sent.
+	missing    *Statement
+	injected   bool
+	describing description
 
 	owed answers
+	// blocked says that the client's next message must wait until everything before
+	// it has been answered.
+	blocked bool
 	// extended says that what is being answered began with the extended protocol:
 	// the client's messages are forwarded as they come.
 	extended bool
@@ -71,10 +90,13 @@ type Session struct {
 	fromClient, fromServer int
 	discard                bool
 
-	// again is a copy of the read that is running, for as long as none of its answer
-	// has been shown; tried are the backends it has failed on.
-	again []byte
-	tried route.Set
+	// again is a copy of the read that is running; replayed is how much of it has been
+	// sent, and retry says that none of its answer has been shown, so that it may run
+	// elsewhere. tried are the backends it has failed on.
+	again    []byte
+	replayed int
+	retry    bool
+	tried    route.Set
 	// fatal says that the last error shown to the client was FATAL: the server ends
 	// the connection, and so does the router.
 	fatal bool
@@ -106,6 +128,8 @@ type held struct {
 	ok   bool
 	used bool // something may have been left behind in it
 	by   fence.Server
+	// statements is what it holds of prepared statements.
+	statements *Statements
 }
 
 // New makes the session of a record. Start begins it.
@@ -164,6 +188,10 @@ func (s *Session) Actions() []Action { return s.out }
 func (s *Session) Reset() {
 	s.out = s.out[:0]
 	s.scratch = s.scratch[:0]
+	s.built = s.built[:0]
+	if cap(s.built) > roomy {
+		s.built = nil
+	}
 }
 
 // Reads reports whether the session looks at further bytes of the client now.
@@ -172,7 +200,8 @@ func (s *Session) Reads() bool {
 	case Idle, Granted, Refused, Skipping:
 		return true
 	case Busy:
-		return s.fromClient > 0 || s.owed.copying || s.extended && s.owed.simples == 0
+		return s.fromClient > 0 || s.owed.copying ||
+			s.extended && s.at == PrimarySlot && s.owed.simples == 0 && s.missing == nil && !s.blocked
 	}
 	return false
 }
