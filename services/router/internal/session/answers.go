@@ -9,11 +9,16 @@ import "github.com/pgpilot/pgpilot/libs/wire"
 type answers struct {
 	q    []owed
 	head int
+	// nothing is the front of an empty queue.
+	nothing owed
 	// simples is how many entries are a simple query or a function call, syncs how
 	// many end a sequence.
 	simples, syncs int
 	// open says that messages have been sent since the last Sync.
 	open bool
+	// changes counts the entries that change statements, openChanges those of them
+	// that were sent since the last Sync.
+	changes, openChanges [scopes]int
 	// begun says that part of the front's answer has come.
 	begun bool
 	// skipping says that the server discards what it is sent until the next Sync,
@@ -33,14 +38,31 @@ type owed struct {
 	typ byte
 	// how says what becomes of the answer.
 	how disposition
-	// st is the statement of a Parse or of a Describe of one.
-	st *Statement
-	// undo puts the client's statements back if the message fails; nil: nothing to
-	// put back.
-	undo *undo
+	// scope says which statements the message changes.
+	scope scope
+	// undoes says that name stood for was (nil: for nothing) before the message; all,
+	// if it is not nil, is what all names stood for.
+	undoes bool
+	name   string
+	was    *Statement
+	all    map[string]*Statement
+	// st is the statement of a Parse or a Bind, and of a Describe of it or, if portal
+	// says so, of a portal that runs it.
+	st     *Statement
+	portal bool
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }
+
+// scope says which statements a message changes, of the client or on the server.
+type scope uint8
+
+const (
+	none scope = iota
+	unnamedScope
+	namedScope
+	scopes
+)
 
 // disposition is what becomes of an answer.
 type disposition uint8
@@ -59,12 +81,13 @@ const roomy = 1 << 10
 
 func (a *answers) empty() bool { return a.head == len(a.q) }
 
-// front gives the oldest entry; its type is zero if there is none.
-func (a *answers) front() owed {
+// front gives the oldest entry; its type is zero if there is none. It is valid
+// until the next push.
+func (a *answers) front() *owed {
 	if a.empty() {
-		return owed{}
+		return &a.nothing
 	}
-	return a.q[a.head]
+	return &a.q[a.head]
 }
 
 func (a *answers) push(o owed) {
@@ -84,12 +107,25 @@ func (a *answers) push(o owed) {
 	}
 	if o.typ == wire.Sync {
 		a.syncs++
+		a.openChanges = [scopes]int{}
 	}
+	a.changes[o.scope]++
+	a.openChanges[o.scope]++
 	a.q = append(a.q, o)
 }
 
+// unsettled reports whether a sequence before the open one changes statements in
+// the scope: if it fails, it does not.
+func (a *answers) unsettled(in scope) bool { return a.changes[in] > a.openChanges[in] }
+
 // next removes the front.
 func (a *answers) next() {
+	a.leave()
+	a.q[a.head-1] = owed{}
+}
+
+// leave removes the front from all but the memory.
+func (a *answers) leave() {
 	o := &a.q[a.head]
 	if simple(o.typ) {
 		a.simples--
@@ -97,7 +133,8 @@ func (a *answers) next() {
 	if o.typ == wire.Sync {
 		a.syncs--
 	}
-	*o = owed{}
+	a.changes[o.scope]--
+	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
 	a.head++
 	a.begun = false
 }
@@ -113,10 +150,12 @@ func (a *answers) pop() {
 // all gives every entry, the oldest first. It is valid until the next push.
 func (a *answers) all() []owed { return a.q[a.head:] }
 
-// clear forgets everything: the connection is gone.
-func (a *answers) clear() {
-	clear(a.q)
+// drop removes everything, the connection being gone, and gives it, the oldest
+// first. The result is valid until the next push.
+func (a *answers) drop() []owed {
+	all := a.all()
 	*a = answers{q: a.q[:0]}
+	return all
 }
 
 func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCall }
@@ -228,13 +267,9 @@ func (a *answers) failed() []owed {
 		return nil
 	}
 	from := a.head
-	for i := a.head; i < len(a.q) && a.q[i].typ != wire.Sync; i++ {
-		if simple(a.q[i].typ) {
-			a.simples--
-		}
-		a.head++
+	for !a.empty() && a.front().typ != wire.Sync {
+		a.leave()
 	}
-	a.begun = false
 	a.skipping = a.empty()
 	return a.q[from:a.head]
 }

@@ -46,7 +46,7 @@ func (s *Session) FromClient(b []byte) int {
 		used += n
 	}
 	run.flush()
-	if s.phase == Busy && s.owed.front().how == made {
+	if s.phase == Busy && !s.retry {
 		s.emitMade()
 	}
 	return used
@@ -55,7 +55,7 @@ func (s *Session) FromClient(b []byte) int {
 // message handles one message at the start of rest, of which more may be to come,
 // and returns how many of its bytes are used: none if it must wait.
 func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	if s.phase != Busy && !frontend(typ) {
+	if (s.phase != Busy || s.owed.skipping) && !frontend(typ) {
 		s.violation("invalid frontend message type " + strconv.Itoa(int(typ)))
 		return len(rest)
 	}
@@ -128,8 +128,7 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 	size := s.seq.scanned
 	s.seq.scanned = 0
 	if s.at == ReplicaSlot {
-		s.again, s.replayed, s.retry = s.env.Keep(rest[:size]), 0, true
-		run.flush()
+		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
 		s.replay()
 		return size
 	}
@@ -168,7 +167,7 @@ func (s *Session) query(total int, rest []byte) int {
 				s.verdict = verdict.Unclassified() // the server says what is wrong with it
 				break
 			}
-			if s.local(text) {
+			if s.local(text) || s.queryHere(text) {
 				return total
 			}
 			v, ok := s.env.Verdict(s, text)
@@ -217,12 +216,20 @@ func (s *Session) begin(typ byte, msg []byte) {
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
-	if typ == wire.Query { // which ends the unnamed statement
-		s.hasUnnamed = false
-		s.held[s.at].statements.dropUnnamed()
-	}
-	s.owed.sent(owed{typ: typ})
+	s.owed.sent(s.simple(typ))
 	s.enter(Busy)
+}
+
+// simple makes the entry of a simple query, which ends the unnamed statement, or of
+// a function call.
+func (s *Session) simple(typ byte) owed {
+	if typ != wire.Query {
+		return owed{typ: typ}
+	}
+	s.held[s.at].statements.dropUnnamed()
+	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
+	s.unnamed = nil
+	return o
 }
 
 // write makes the fence dirty, before the statement's first byte is forwarded.
@@ -243,23 +250,18 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return s.drop(total, rest) // ignored by the server
 	case typ == wire.Sync && s.owed.copying:
 		s.bind(PinExtended) // whether it will be answered is open, for a while
-	case simple(typ) && !s.owed.copying && !s.owed.skipping && !s.owed.open:
-		s.blocked = true // it is judged and routed by itself
-		return 0
-	case simple(typ) && !s.owed.skipping:
+	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total)):
+		return s.wait() // it is judged and routed by itself
+	case simple(typ) && !s.owed.skipping && !s.owed.copying:
 		s.effects(unlooked()) // in the middle of a sequence: nobody looks into it
-		s.hasUnnamed = false
+		n := s.take(total, rest)
+		s.owed.sent(s.simple(typ))
+		run.add(all, at, n)
+		return n
 	case s.extended && !s.owed.copying:
-		if typ == wire.Parse && !s.owed.open && !s.judged(rest, total) {
-			s.blocked = true
-			return 0
-		}
 		return s.stream(typ, total, rest, all, at, run)
 	}
-	n := s.take(total, rest)
-	s.owed.sent(owed{typ: typ})
-	run.add(all, at, n)
-	return n
+	return s.pass(owed{typ: typ}, total, rest, all, at, run)
 }
 
 // judged reports whether the verdict on a Parse that begins a further sequence is
@@ -268,7 +270,7 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, _, ok := splitParse(rest[:total])
+	_, text, ok := splitParse(rest[:total])
 	if !ok || len(text) > s.env.Settings().MaxText {
 		return true
 	}
@@ -292,11 +294,16 @@ func (s *Session) drop(total int, rest []byte) int {
 
 // Judged gives the verdict asked for. It is ignored if the session has gone on.
 func (s *Session) Judged(v verdict.Verdict) {
-	if s.phase != Judging {
+	switch {
+	case s.phase == Judging:
+		s.enter(Idle)
+	case s.asking:
+		s.asking = false
+		s.enter(Busy)
+	default:
 		return
 	}
 	s.verdict, s.known = v, true
-	s.enter(Idle)
 }
 
 // FenceReady says that the fence has been settled or is not going to be in time;

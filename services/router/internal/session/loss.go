@@ -1,7 +1,6 @@
 package session
 
 import (
-	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
@@ -55,6 +54,7 @@ func (s *Session) loseState() {
 // lives on, unless that statement may have opened a transaction: statements that
 // the client has sent behind it would run outside of any.
 func (s *Session) loseStatement() {
+	whole := s.taken
 	s.forget()
 	if s.fromServer > 0 || s.fatal {
 		// Half a message has been shown, or the server's own last word.
@@ -62,8 +62,8 @@ func (s *Session) loseStatement() {
 		return
 	}
 	syncs := s.owed.syncs
-	severalSequences := s.extended && (syncs > 1 || syncs == 1 && s.owed.open || !s.seq.whole)
-	if s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction) || severalSequences {
+	several := s.extended && (syncs > 1 || syncs == 1 && s.owed.open)
+	if s.opaque || several {
 		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)
@@ -76,7 +76,7 @@ func (s *Session) loseStatement() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
-	if s.extended && syncs == 0 {
+	if s.extended && syncs == 0 && !whole {
 		s.report(&p)
 		s.enter(Skipping)
 		return
@@ -87,8 +87,8 @@ func (s *Session) loseStatement() {
 
 // dropOwed forgets what a lost connection owes.
 func (s *Session) dropOwed() {
-	s.takeBack(s.owed.all())
-	s.owed.clear()
+	s.takeBack(s.owed.drop(), false)
+	s.unask()
 	s.missing, s.blocked = nil, false
 }
 
@@ -152,6 +152,7 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
+	s.extended, s.taken, s.opaque, s.sweeps = false, false, false, false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)
@@ -215,6 +216,7 @@ func (s *Session) end() {
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
 	case Busy:
+		s.unask()
 		if s.held[s.at].ok {
 			s.do(Action{Op: OpCancel, Slot: s.at})
 			s.let(s.at, Broken)

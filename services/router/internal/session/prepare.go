@@ -13,116 +13,132 @@ import (
 // client's sequence: a Sync would end its implicit transaction, so what is
 // injected ends with a Flush.
 
-// prepared reports whether the connection in use holds the statement as the
-// client knows it. If not, it begins to prepare it, and the message that needs it
-// must wait.
-func (s *Session) prepared(st *Statement, run *forwarding) bool {
+// prepared reports whether the connection in use holds the statement, and if
+// exact, as the client knows it. If not, it begins to prepare it, and the message
+// that needs it must wait.
+func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 	h := s.held[s.at].statements.find(st)
-	if h != nil && (!st.isTold || h.isTold && h.told == st.told) {
+	if h != nil && !h.stale && (!exact || h.told.covers(&st.told) && !h.told.contradicts(&st.told)) {
 		return true
 	}
-	s.missing, s.injected = st, false
+	s.missing, s.exact = st, exact
+	s.inject(run, h == nil || h.stale || h.told.contradicts(&st.told))
 	run.flush()
-	if s.owed.empty() {
-		s.inject()
-		return false
-	}
-	s.toServer(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
 	return false
 }
 
-// inject sends what the missing statement needs, everything before it answered.
-func (s *Session) inject() {
+// inject sends what the missing statement needs.
+func (s *Session) inject(run *forwarding, parse bool) {
 	st := s.missing
 	held := s.held[s.at].statements
-	s.injected = true
-	s.toServer(func(b []byte) []byte {
-		if held.find(st) == nil {
-			if name := held.full(s.env.Settings().MaxStatements, st); name != "" {
-				b = appendTarget(b, wire.Close, name)
-				s.owed.sent(owed{typ: wire.Close, how: hide})
-			}
-			held.add(st)
-			b = appendParse(b, st)
-			s.owed.sent(owed{typ: wire.Parse, how: hide, st: st})
+	s.reparsed = parse
+	if parse {
+		switch {
+		case st.server == "":
+		case held.find(st) != nil:
+			s.closeHidden(run, st.server)
+		default:
+			s.makeRoom(run, held)
 		}
+		held.add(st)
+		s.owed.sent(owed{typ: wire.Parse, how: hide, st: st, scope: st.scope()})
+		run.build(func(b []byte) []byte { return appendParse(b, st.server, st.body) })
+	}
+	s.owed.sent(owed{typ: wire.Describe, how: hide, st: st})
+	run.build(func(b []byte) []byte {
 		b = appendTarget(b, wire.Describe, st.server)
-		s.owed.sent(owed{typ: wire.Describe, how: hide, st: st})
 		return append(b, wire.Flush, 0, 0, 0, 4)
 	})
 }
 
-// full gives the statement to close before another is parsed; none while there is
-// room.
-func (t *Statements) full(limit int, next *Statement) string {
-	if next.server == "" || len(t.held) < limit || len(t.held) == 0 {
-		return ""
-	}
-	return t.oldest()
-}
-
 // makeRoom closes a statement of the connection if there are too many.
 func (s *Session) makeRoom(run *forwarding, held *Statements) {
-	if len(held.held) < s.env.Settings().MaxStatements || len(held.held) == 0 {
-		return
+	if name := held.excess(s.env.Settings().MaxStatements); name != "" {
+		s.closeHidden(run, name)
 	}
-	name := held.oldest()
-	s.owed.sent(owed{typ: wire.Close, how: hide})
+}
+
+// closeHidden closes a statement on the server, unseen.
+func (s *Session) closeHidden(run *forwarding, name string) {
+	s.owed.sent(owed{typ: wire.Close, how: hide, scope: namedScope, name: name})
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
-// described takes note of a message that answers the Describe of a statement.
-func (s *Session) described(o owed, typ byte, msg []byte) {
-	h := sha256.New()
-	if typ != wire.ParameterDescription {
-		h.Write(s.describing[:])
+// described takes note of a message that answers a Describe. One that is too long
+// to be looked at whole counts by its length.
+func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
+	if !all {
+		msg = msg[:wire.HeaderSize]
 	}
-	h.Write(msg)
-	var sum [sha256.Size]byte
-	copy(s.describing[:], h.Sum(sum[:0]))
-	if typ == wire.ParameterDescription {
-		return
+	from := len(s.built)
+	s.built = append(s.built, msg...)
+	if typ == wire.RowDescription && all {
+		dropFormats(s.built[from:])
 	}
-	if held := s.held[s.at].statements.find(o.st); held != nil {
-		held.told, held.isTold = s.describing, true
+	sum := sha256.Sum256(s.built[from:])
+	s.built = s.built[:from]
+	var d description
+	copy(d[:], sum[:])
+	set := func(t *told) {
+		if typ == wire.ParameterDescription {
+			t.params, t.isParams = d, true
+		} else {
+			t.rows, t.isRows = d, true
+		}
+	}
+	if !o.portal {
+		if held := s.held[s.at].statements.find(o.st); held != nil {
+			set(&held.told)
+		}
 	}
 	if o.how == forward {
-		o.st.told, o.st.isTold = s.describing, true
+		set(&o.st.told)
 	}
 }
 
-// ready for what waited: everything before the missing statement has been
-// answered, or the statement has.
+// dropFormats clears the formats of a RowDescription's columns ("Message
+// Formats").
+func dropFormats(msg []byte) {
+	const fixed = 4 + 2 + 4 + 2 + 4 + 2
+	for b := msg[min(len(msg), wire.HeaderSize+2):]; ; {
+		_, rest, ok := cutString(b)
+		if !ok || len(rest) < fixed {
+			return
+		}
+		rest[fixed-2], rest[fixed-1] = 0, 0
+		b = rest[fixed:]
+	}
+}
+
+// goOn lets what waited for the missing statement go on, once everything that was
+// sent for it has been answered.
 func (s *Session) goOn() {
 	st := s.missing
-	if st == nil || !s.owed.empty() {
+	if st == nil {
+		s.replay()
 		return
 	}
-	if !s.injected {
-		s.inject()
+	if !s.owed.empty() {
 		return
 	}
-	s.missing = nil
 	h := s.held[s.at].statements.find(st)
-	if h != nil && st.isTold && h.isTold && h.told != st.told {
-		s.changed()
-		return
+	switch {
+	case !s.exact || h == nil || !h.told.contradicts(&st.told):
+		s.missing = nil
+		s.enter(Busy)
+		s.replay()
+	case !s.reparsed:
+		// The connection may have it from before a change.
+		run := forwarding{s: s}
+		s.inject(&run, true)
+		run.flush()
+	case !s.elsewhere():
+		// On the primary too, rows or parameters are no longer what the client was told.
+		// The message that waits is discarded with the others up to Sync.
+		run := forwarding{s: s}
+		s.fail(&run, &changedResult)
+		run.flush()
 	}
-	s.enter(Busy)
-	s.replay()
-}
-
-// changed deals with a statement whose rows or parameters are no longer what the
-// client was told. On a replica they may be what they were, or not yet be what
-// they are: the primary decides.
-func (s *Session) changed() {
-	if s.elsewhere() {
-		return
-	}
-	run := forwarding{s: s}
-	s.fail(&run, &Problem{Code: "0A000", Message: "cached plan must not change result type"})
-	run.flush()
-	s.enter(Busy)
 }
 
 // elsewhere runs a read on the primary instead of the replica that could not
@@ -132,9 +148,7 @@ func (s *Session) elsewhere() bool {
 	if s.at != ReplicaSlot || !s.retry {
 		return false
 	}
-	s.missing = nil
-	s.takeBack(s.owed.all())
-	s.owed.clear()
+	s.dropOwed()
 	s.let(s.at, Broken)
 	s.acquire(route.Request{Reason: route.ReasonUnprepared})
 	return true
@@ -144,7 +158,7 @@ func (s *Session) elsewhere() bool {
 // the problem instead of the server's error: the server discards what follows,
 // and its transaction is aborted, as it should.
 func (s *Session) fail(run *forwarding, p *Problem) {
-	s.owed.sent(owed{typ: wire.Bind, st: nil, instead: p})
+	s.owed.sent(owed{typ: wire.Bind, instead: p})
 	run.build(func(b []byte) []byte {
 		b = append(b, wire.Bind, 0, 0, 0, byte(4+1+len(noStatement)+1+6), 0)
 		b = append(append(b, noStatement...), 0)
@@ -158,19 +172,59 @@ const noStatement = serverPrefix + "none"
 // replay sends what is left of a whole read sequence that has been taken from the
 // client.
 func (s *Session) replay() {
-	for s.replayed < len(s.again) && s.missing == nil && s.phase == Busy && s.extended {
+	if s.again == nil || s.missing != nil || s.phase != Busy || !s.extended || s.replayed == 0 && !s.prepareAll() {
+		return
+	}
+	run := forwarding{s: s, all: s.again}
+	for s.replayed < len(s.again) && s.missing == nil {
 		rest := s.again[s.replayed:]
 		typ, total, err := wire.Header(rest)
 		if err != nil || total == 0 || total > len(rest) {
 			s.violation("incomplete message") // surveyed before: cannot be
 			return
 		}
-		run := forwarding{s: s, all: s.again}
 		n := s.stream(typ, total, rest, s.again, s.replayed, &run)
-		run.flush()
-		s.replayed += n
 		if n == 0 {
-			return
+			break
+		}
+		s.replayed += n
+	}
+	run.flush()
+}
+
+// prepareAll prepares what a sequence needs on a replica before any of it is sent:
+// until then it can still run elsewhere. It reports whether that is done.
+func (s *Session) prepareAll() bool {
+	if s.at != ReplicaSlot {
+		return true
+	}
+	for b := s.again; len(b) > 0; {
+		typ, total, err := wire.Header(b)
+		if err != nil || total == 0 || total > len(b) {
+			return true
+		}
+		var name []byte
+		ok := false
+		switch typ {
+		case wire.Bind:
+			_, name, _, ok = splitBind(b[:total])
+		case wire.Describe:
+			var kind byte
+			kind, name, ok = splitTarget(b[:total])
+			ok = ok && kind == 'S'
+		}
+		b = b[total:]
+		if !ok || s.seq.defines(s.again, name) != nil {
+			continue
+		}
+		st := s.statement(name)
+		if st == nil || st.raw || st.local.kind != notLocal {
+			continue
+		}
+		run := forwarding{s: s}
+		if !s.prepared(st, true, &run) {
+			return false
 		}
 	}
+	return true
 }

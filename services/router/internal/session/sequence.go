@@ -28,6 +28,20 @@ type parsed struct {
 	verdict  verdict.Verdict
 }
 
+// parsed notes that the next Parse has been sent.
+func (q *sequence) parsed() { q.next = min(q.next+1, len(q.parses)) }
+
+// defines gives the last Parse under a name in the sequence at the start of b; nil
+// for none.
+func (q *sequence) defines(b, name []byte) *parsed {
+	for i := len(q.parses) - 1; i >= 0; i-- {
+		if p := &q.parses[i]; bytes.Equal(b[p.from:p.to], name) {
+			return p
+		}
+	}
+	return nil
+}
+
 func (q *sequence) reset() { *q = sequence{parses: q.parses[:0]} }
 
 // maxSequence is how much of a sequence is gathered before it is known to read,
@@ -45,7 +59,7 @@ const (
 
 // survey looks ahead at a sequence whose head is at the start of b, until it is
 // known where it goes. Where it goes to the primary anyway, it looks at what is
-// there, only for the verdicts.
+// there, for the verdicts: a text that nobody judged pins the session.
 func (s *Session) survey(b []byte, anyway bool) outcome {
 	q := &s.seq
 	if q.scanned == 0 {
@@ -57,14 +71,14 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 		typ, total, err := wire.Header(msg)
 		switch {
 		case err != nil:
-			q.write(verdict.Unclassified())
+			q.join(verdict.Unclassified())
 			return known
 		case total == 0 || total > len(msg):
 			switch {
-			case anyway:
+			case anyway && q.scanned > 0:
 				return known
 			case q.scanned+max(total, len(msg)) > maxSequence:
-				q.write(verdict.Unclassified())
+				q.join(verdict.Unclassified())
 				return known
 			}
 			return more
@@ -83,20 +97,12 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			q.whole = true
 			return known
 		default: // no more of it may be waited for, or it is no sequence
-			q.write(verdict.Unclassified())
+			q.join(verdict.Unclassified())
 			return known
 		}
 		q.scanned += total
-		if q.verdict.Kind != verdict.Read && !anyway {
-			return known
-		}
+		anyway = anyway || q.verdict.Kind != verdict.Read
 	}
-}
-
-// write says that the sequence may write, whatever comes.
-func (q *sequence) write(v verdict.Verdict) {
-	q.join(v)
-	q.verdict.Fingerprint = 0
 }
 
 // join adds a statement's verdict.
@@ -105,14 +111,13 @@ func (q *sequence) join(v verdict.Verdict) {
 		q.verdict.Kind = v.Kind
 	}
 	q.verdict.Effects |= v.Effects
-	q.verdict.Fingerprint = v.Fingerprint
 }
 
 // surveyParse looks at a Parse. It reports false if the verdict on it has been
 // asked for.
 func (s *Session) surveyParse(msg []byte) bool {
 	q := &s.seq
-	name, text, _, ok := splitParse(msg)
+	name, text, ok := splitParse(msg)
 	v := verdict.Unclassified()
 	if ok {
 		v, ok = s.judge(text)
@@ -135,6 +140,9 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	if len(text) > s.env.Settings().MaxText {
 		return unlooked(), true
 	}
+	if _, ok := localOf(text); ok {
+		return leaves, true
+	}
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.do(Action{Op: OpJudge, Data: text})
@@ -142,6 +150,9 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	}
 	return v, ok
 }
+
+// leaves is the verdict on DEALLOCATE, where the server executes it.
+var leaves = verdict.Verdict{Kind: verdict.Write, Effects: verdict.Session, Fingerprint: 1}
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.
@@ -159,10 +170,8 @@ func (s *Session) verdictOfBind(b, msg []byte) verdict.Verdict {
 	if !ok {
 		return verdict.Unclassified()
 	}
-	for i := len(s.seq.parses) - 1; i >= 0; i-- {
-		if p := &s.seq.parses[i]; bytes.Equal(b[p.from:p.to], name) {
-			return p.verdict
-		}
+	if p := s.seq.defines(b, name); p != nil {
+		return p.verdict
 	}
 	if st := s.statement(name); st != nil {
 		return st.verdict
@@ -170,17 +179,49 @@ func (s *Session) verdictOfBind(b, msg []byte) verdict.Verdict {
 	return verdict.Unclassified()
 }
 
+// verdictOfParse gives the verdict on the Parse that is being sent. Most have been
+// looked at before; one that has arrived in the middle of a sequence may have to
+// be asked for. Then it reports false.
+func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
+	if q := &s.seq; q.next < len(q.parses) {
+		q.next++
+		return q.parses[q.next-1].verdict, true
+	}
+	if s.known {
+		s.known = false
+		return s.verdict, true
+	}
+	if _, ok := localOf(text); ok {
+		return leaves, true
+	}
+	v, ok := s.env.Verdict(s, text)
+	if !ok {
+		s.asking = true
+		s.do(Action{Op: OpJudge, Data: text})
+	}
+	return v, ok
+}
+
+// unask forgets the question about a Parse in the middle of a sequence.
+func (s *Session) unask() {
+	if s.asking {
+		s.asking = false
+		s.do(Action{Op: OpWithdraw})
+	}
+	s.known = false
+}
+
 // splitParse takes a whole Parse apart ("Message Formats").
-func splitParse(msg []byte) (name, text, types []byte, ok bool) {
+func splitParse(msg []byte) (name, text []byte, ok bool) {
 	name, rest, ok := cutString(msg[wire.HeaderSize:])
 	if !ok {
-		return nil, nil, nil, false
+		return nil, nil, false
 	}
-	text, types, ok = cutString(rest)
+	text, types, ok := cutString(rest)
 	if !ok || len(types) < 2 || len(types) != 2+4*(int(types[0])<<8|int(types[1])) {
-		return nil, nil, nil, false
+		return nil, nil, false
 	}
-	return name, text, types, true
+	return name, text, true
 }
 
 // splitBind takes the names off a Bind, of which the end may be missing.

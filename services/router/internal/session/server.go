@@ -20,6 +20,7 @@ type fate uint8
 const (
 	pass     fate = iota
 	withhold      // the client does not get it
+	replace       // the client gets an error made here instead
 	lose          // the connection is of no further use
 )
 
@@ -38,6 +39,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			return 0
 		}
 	}
+	s.emitMade()
 	used := 0
 	shown := 0 // b[:shown] has been forwarded or withheld
 	show := func(to int) {
@@ -73,6 +75,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		case withhold:
 			show(used)
 			shown = used + n
+		case replace:
+			show(used)
+			shown = used + n
+			s.report(s.word)
+			s.word = nil
 		}
 		used += n
 		s.fromServer = total - n
@@ -88,7 +95,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
-		if s.owed.front().how == made || s.missing != nil {
+		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
 			show(used)
 			s.emitMade()
 			s.goOn()
@@ -99,24 +106,6 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		return len(b)
 	}
 	return used
-}
-
-// emitMade answers what needs no server, once its turn has come.
-func (s *Session) emitMade() {
-	from := len(s.scratch)
-	for s.owed.front().how == made {
-		switch s.owed.front().typ {
-		case wire.Parse:
-			s.scratch = append(s.scratch, wire.ParseComplete, 0, 0, 0, 4)
-		case wire.Close:
-			s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
-		}
-		s.owed.pop()
-	}
-	if len(s.scratch) > from {
-		s.begunToShow()
-		s.toClient(from)
-	}
 }
 
 // begunToShow notes that part of the answer is shown: from here on the read does
@@ -176,15 +165,19 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 				}
 			}
 			s.fatal = s.fatal || last
-			return s.failed()
+			return s.failed(msg)
 		}
 	}
-	front := s.owed.front()
+	front := *s.owed.front()
 	if !s.owed.answered(typ) {
 		return lose
 	}
-	if front.typ == wire.Describe && front.st != nil && all {
-		s.described(front, typ, msg)
+	switch {
+	case front.st == nil:
+	case front.typ == wire.Describe:
+		s.described(&front, typ, msg, all)
+	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
+		s.recycle(front.was)
 	}
 	if front.how == hide {
 		return withhold
@@ -202,19 +195,50 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 }
 
 // failed follows the server after an error.
-func (s *Session) failed() fate {
-	front := s.owed.front()
-	if front.how == hide && s.elsewhere() {
+func (s *Session) failed(msg []byte) fate {
+	front := *s.owed.front()
+	code := errorCode(msg)
+	vanished := s.refused(&front, code)
+	if (front.how == hide || vanished) && !s.fatal && s.elsewhere() {
 		return withhold
 	}
-	s.takeBack(s.owed.failed())
+	s.takeBack(s.owed.failed(), true)
+	s.unask()
 	s.missing = nil
+	if s.phase == Busy {
+		s.enter(Busy) // what waited is discarded
+	}
 	s.begunToShow()
-	if front.instead != nil {
-		s.report(front.instead)
-		return withhold
+	switch {
+	case s.fatal:
+	case front.instead != nil && (code == noSuchStatement || code == takenName):
+		s.word = front.instead
+		return replace
+	case vanished && code == noSuchStatement:
+		s.word = unknown(front.st.client)
+		return replace
 	}
 	return pass
+}
+
+// What servers say of a statement they do not have, of one that they have
+// already, and of one whose result has changed ("PostgreSQL Error Codes").
+const (
+	noSuchStatement = "26000"
+	takenName       = "42P05"
+	unsupported     = "0A000"
+)
+
+// refused takes note of a statement that the connection cannot run as it holds
+// it, or does not hold after all: it is parsed again before its next use.
+func (s *Session) refused(o *owed, code string) bool {
+	if o.st == nil || o.typ != wire.Bind && o.typ != wire.Describe || o.portal || code != noSuchStatement && code != unsupported {
+		return false
+	}
+	if h := s.held[s.at].statements.find(o.st); h != nil {
+		h.stale = true
+	}
+	return !o.st.raw
 }
 
 // What a server says when it has forgotten prepared statements, and with DISCARD
@@ -228,12 +252,14 @@ func (s *Session) completed(tag []byte) {
 		return
 	}
 	clear(s.named)
-	s.hasUnnamed = false
 	h := &s.held[s.at]
 	h.statements.Clear()
 	if discard {
 		s.pin = ""
 		h.used = false
+		if s.unnamed != nil && s.unnamed.raw {
+			s.unnamed = nil // nothing binds the session to it any longer
+		}
 	}
 }
 
@@ -260,6 +286,21 @@ func (s *Session) showReady() {
 	from := len(s.scratch)
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
 	s.toClient(from)
+}
+
+// errorCode gives the SQLSTATE of an ErrorResponse.
+func errorCode(msg []byte) string {
+	for b := msg[wire.HeaderSize:]; len(b) > 1; {
+		end := bytes.IndexByte(b, 0)
+		if end < 0 {
+			break
+		}
+		if b[0] == 'C' {
+			return string(b[1:end])
+		}
+		b = b[end+1:]
+	}
+	return ""
 }
 
 // farewell reports whether a server says with this message that it ends the
@@ -351,11 +392,14 @@ func (s *Session) ready() {
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
 	s.emitMade()
+	if s.blocked && s.owed.syncs == 0 && s.owed.simples == 0 {
+		s.blocked = false
+		s.enter(Busy)
+	}
 	if !s.owed.empty() || s.owed.open {
 		return
 	}
 	s.do(Action{Op: OpAnswered})
-	s.extended, s.blocked = false, false
 	s.forget()
 	s.letGo()
 	s.idle()
@@ -448,9 +492,8 @@ func (s *Session) runAgain() {
 	if s.extended {
 		s.replayed, s.seq.next = 0, 0
 		s.replay()
-		s.emitMade()
 		return
 	}
-	s.owed.sent(owed{typ: wire.Query})
+	s.owed.sent(s.simple(wire.Query))
 	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.again})
 }

@@ -65,15 +65,23 @@ type Session struct {
 	// seq is the extended-protocol sequence at the head.
 	seq sequence
 
-	// named and unnamed are what the client has prepared.
-	named      map[string]*Statement
-	unnamed    Statement
-	hasUnnamed bool
-	// missing is a statement that the connection in use is to prepare before the
-	// client's messages go on; injected says that this has been sent.
-	missing    *Statement
-	injected   bool
-	describing description
+	// named and unnamed are what the client has prepared; spare is a former unnamed
+	// one, to be used again.
+	named          map[string]*Statement
+	unnamed, spare *Statement
+	// runs is what the portal of that name runs, the one bound last.
+	runs   *Statement
+	portal []byte
+	// missing is a statement that the connection in use prepares before the client's
+	// messages go on: as the client knows it, if exact. reparsed says that it has been
+	// parsed for that.
+	missing         *Statement
+	exact, reparsed bool
+	// asking says that a verdict on a Parse in the middle of a sequence has been asked
+	// for.
+	asking bool
+	// sweeps says that what is being answered may remove prepared statements.
+	sweeps bool
 
 	owed answers
 	// blocked says that the client's next message must wait until everything before
@@ -82,8 +90,11 @@ type Session struct {
 	// extended says that what is being answered began with the extended protocol:
 	// the client's messages are forwarded as they come.
 	extended bool
-	// written says that what is being answered may have written.
-	written bool
+	// taken says that it is a whole sequence, which the client has no more to say to.
+	taken bool
+	// written says that what is being answered may have written. opaque says that it
+	// may have opened a transaction.
+	written, opaque bool
 
 	// fromClient and fromServer are the rest, in bytes, of a message whose beginning
 	// has been handled. discard says that the client's is not forwarded.
@@ -201,7 +212,7 @@ func (s *Session) Reads() bool {
 		return true
 	case Busy:
 		return s.fromClient > 0 || s.owed.copying ||
-			s.extended && s.at == PrimarySlot && s.owed.simples == 0 && s.missing == nil && !s.blocked
+			s.extended && !s.taken && s.owed.simples == 0 && s.missing == nil && !s.blocked && !s.asking
 	}
 	return false
 }

@@ -12,48 +12,79 @@ import (
 // connection: on a server it exists under a name made of its content, so that
 // sessions share it, and is made again wherever it is missing.
 type Statement struct {
-	text []byte
-	// types are the parameter types as in Parse: a count and that many oids. They
-	// freeze at the first Parse, so they belong to what the statement is.
-	types []byte
-	id    statementID
+	// client is its client's name for it; empty for the unnamed statement.
+	client string
+	// body is the text and its end, and the parameter types as in Parse: a count and
+	// that many oids. The types freeze at the first Parse, so they belong to what the
+	// statement is.
+	body []byte
+	// text is how much of the body is text.
+	text int
+	id   statementID
 	// server is its name on servers; empty for the unnamed statement.
 	server  string
 	verdict verdict.Verdict
-	// told is what its client knows of its parameters and rows, if isTold.
-	told   description
-	isTold bool
+	// raw says that nobody has looked into the text, nor kept it: the statement lives
+	// on the primary connection, under the client's name.
+	raw bool
+	// local says that the router executes it itself.
+	local local
+	// told is what its client knows of its parameters and rows.
+	told told
 }
 
 // statementID is a statement's content, hashed so that no client can make one
 // that is taken for another's.
 type statementID [24]byte
 
-// description is a hash of a ParameterDescription and a RowDescription or NoData.
+// told is what has been said of a statement's parameters and of its rows, if it
+// has been said. The formats of columns are left out: they are a portal's.
+type told struct {
+	params, rows     description
+	isParams, isRows bool
+}
+
+// description is a hash of a ParameterDescription, or of a RowDescription or
+// NoData.
 type description [16]byte
 
-// set makes s the statement of a Parse.
-func (s *Statement) set(text, types []byte, v verdict.Verdict) {
-	s.verdict = v
-	s.isTold = false
-	if s.text != nil && bytes.Equal(s.text, text) && bytes.Equal(s.types, types) {
+// contradicts reports whether both say something and not the same.
+func (t *told) contradicts(u *told) bool {
+	return t.isParams && u.isParams && t.params != u.params || t.isRows && u.isRows && t.rows != u.rows
+}
+
+// covers reports whether t says all that u says.
+func (t *told) covers(u *told) bool {
+	return (t.isParams || !u.isParams) && (t.isRows || !u.isRows)
+}
+
+// set makes s the statement of a Parse. One that may be the same is compared
+// first.
+func (s *Statement) set(body []byte, text int, like *Statement) {
+	*s = Statement{body: append(s.body[:0], body...), text: text}
+	if like != nil && like.text == text && bytes.Equal(like.body, body) {
+		s.id = like.id
 		return
 	}
-	s.text = append(s.text[:0], text...)
-	s.types = append(s.types[:0], types...)
-	h := sha256.New()
-	h.Write(types)
-	h.Write(text)
-	var sum [sha256.Size]byte
-	copy(s.id[:], h.Sum(sum[:0]))
+	sum := sha256.Sum256(s.body)
+	copy(s.id[:], sum[:])
 }
 
 // serverPrefix begins the names of statements on servers.
 const serverPrefix = "pgpilot_"
 
-// name gives the statement its name on servers.
-func (s *Statement) name() {
+// name gives the statement its names.
+func (s *Statement) name(client string) {
+	s.client = client
 	s.server = serverPrefix + base64.RawURLEncoding.EncodeToString(s.id[:])
+}
+
+// scope says which statements a change of this one changes.
+func (s *Statement) scope() scope {
+	if s.server == "" {
+		return unnamedScope
+	}
+	return namedScope
 }
 
 // Statements is what one server connection holds of prepared statements. It
@@ -68,9 +99,11 @@ type Statements struct {
 
 type heldStatement struct {
 	used uint64
-	// told is how the server describes it, if isTold.
-	told   description
-	isTold bool
+	// stale says that the server refuses to run it as it is there: it is to be parsed
+	// again.
+	stale bool
+	// told is how the server describes it.
+	told told
 }
 
 // Clear forgets everything: DISCARD ALL or DEALLOCATE ALL has run.
@@ -103,10 +136,15 @@ func (t *Statements) add(st *Statement) {
 		t.unnamedID, t.unnamed = st.id, heldStatement{used: t.clock}
 		return
 	}
+	t.restore(st.server)
+}
+
+// restore notes that the server has a statement of that name, after all.
+func (t *Statements) restore(name string) {
 	if t.held == nil {
 		t.held = map[string]*heldStatement{}
 	}
-	t.held[st.server] = &heldStatement{used: t.clock}
+	t.held[name] = &heldStatement{used: t.clock}
 }
 
 // remove notes that the server did not parse the statement.
@@ -122,8 +160,12 @@ func (t *Statements) remove(st *Statement) {
 // failed Parse ends it.
 func (t *Statements) dropUnnamed() { t.unnamed = heldStatement{} }
 
-// oldest removes and gives the name of the statement unused for longest.
-func (t *Statements) oldest() string {
+// excess removes and gives the name of the statement unused for longest, if there
+// is no room for another one; otherwise it gives none.
+func (t *Statements) excess(limit int) string {
+	if len(t.held) == 0 || len(t.held) < limit {
+		return ""
+	}
 	var name string
 	var least *heldStatement
 	for n, h := range t.held {

@@ -1,8 +1,8 @@
 package session
 
 import (
+	"bytes"
 	"encoding/binary"
-	"strconv"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -12,22 +12,26 @@ import (
 // other names on servers than the client gave them, and one that a connection
 // does not hold is parsed there first (prepare.go).
 
-// undo is how the client's statements were before a message changed them.
-type undo struct {
-	name string
-	was  *Statement // nil: there was none
+// maxName is the longest name that is translated, in bytes. A statement with a
+// longer one lives on its connection.
+const maxName = 4 << 10
+
+// Errors in the place of which the server is made to fail.
+var (
+	changedResult = Problem{Code: "0A000", Message: "cached plan must not change result type"}
+	aborted       = Problem{Code: "25P02", Message: "current transaction is aborted, commands ignored until end of transaction block"}
+)
+
+// unknown is the server's error for a statement that it does not have.
+func unknown(name string) *Problem {
+	if name == "" {
+		return &Problem{Code: "26000", Message: "unnamed prepared statement does not exist"}
+	}
+	return &Problem{Code: "26000", Message: "prepared statement " + quoted(name) + " does not exist"}
 }
 
-// statement gives what the client has prepared under a name; nil for nothing.
-func (s *Session) statement(name []byte) *Statement {
-	if len(name) == 0 {
-		if !s.hasUnnamed {
-			return nil
-		}
-		return &s.unnamed
-	}
-	return s.named[string(name)]
-}
+// quoted writes a name as the server's messages do.
+func quoted(name string) string { return `"` + name + `"` }
 
 // stream translates one message at the start of rest, of which more may be to
 // come, and returns how many of its bytes are used: none if it must wait.
@@ -36,26 +40,32 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 	switch {
 	case s.owed.skipping && typ != wire.Sync:
 		return s.drop(total, rest) // as the server does
-	case typ == wire.Parse && (whole || total-wire.HeaderSize <= s.env.Settings().MaxText):
-		if !whole {
-			return 0
-		}
-		return s.parse(rest[:total], all, at, run)
+	case s.sweeps && !s.owed.open && !s.owed.empty():
+		return s.wait() // until it is known which statements are left
+	case typ == wire.Parse && total-wire.HeaderSize > s.env.Settings().MaxText:
+		return s.parseBlindly(total, rest, all, at, run)
+	case !whole && (typ == wire.Parse || total <= maxHeld && (typ == wire.Describe || typ == wire.Execute || typ == wire.Close)):
+		return 0
 	case typ == wire.Parse:
-		// Its text is not looked into, nor kept: the statement lives on this connection,
-		// and so does the session from now on.
-		s.bind(PinExtended)
-		s.effects(unlooked())
+		return s.parse(rest[:total], all, at, run)
 	case typ == wire.Bind:
 		return s.bindMessage(total, rest, all, at, run)
-	case (typ == wire.Describe || typ == wire.Close) && !whole && total <= maxHeld:
-		return 0
 	case typ == wire.Describe && whole:
 		return s.describe(rest[:total], all, at, run)
 	case typ == wire.Close && whole:
 		return s.closeMessage(rest[:total], all, at, run)
+	case typ == wire.Execute && whole && s.runsHere(rest[wire.HeaderSize:total]):
+		return s.executeHere(total, run)
+	case typ == wire.Sync:
+		s.seq.next = len(s.seq.parses)
 	}
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+}
+
+// wait has the message at the head wait for the sequences before its own.
+func (s *Session) wait() int {
+	s.blocked = true
+	return 0
 }
 
 // pass forwards a message as it is.
@@ -68,121 +78,216 @@ func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forward
 
 // parse translates a whole Parse.
 func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
-	name, text, types, ok := splitParse(msg)
-	if !ok {
+	name, text, ok := splitParse(msg)
+	switch {
+	case !ok:
+		s.seq.parsed()
 		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
+	case len(name) > maxName:
+		s.seq.parsed()
+		return s.parseBlindly(len(msg), msg, all, at, run)
+	case len(name) > 0 && s.owed.unsettled(namedScope):
+		return s.wait()
 	}
-	v := s.verdictOfParse(text)
+	body := msg[wire.HeaderSize+len(name)+1:]
+	if st := s.named[string(name)]; st != nil && !st.raw {
+		return s.parseTaken(st, body, len(msg), run)
+	}
+	if l, ok := localOf(text); ok && s.executes(&l) {
+		return s.parseHere(name, body, l, len(msg), run)
+	}
+	v, ok := s.verdictOfParse(text)
+	if !ok {
+		return 0
+	}
 	held := s.held[s.at].statements
 	if len(name) == 0 {
-		s.hasUnnamed = true
-		s.unnamed.set(text, types, v)
-		held.add(&s.unnamed)
-		return s.pass(owed{typ: wire.Parse, st: &s.unnamed}, len(msg), msg, all, at, run)
+		st := s.spare
+		if st == nil {
+			st = &Statement{}
+		}
+		s.spare = nil
+		st.set(body, len(text), s.unnamed)
+		st.verdict = v
+		held.add(st)
+		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
+		s.unnamed = st
+		return s.pass(o, len(msg), msg, all, at, run)
 	}
-	if s.named[string(name)] != nil {
-		s.fail(run, &Problem{Code: "42P05", Message: "prepared statement " + strconv.Quote(string(name)) + " already exists"})
-		return len(msg)
+	if st := s.named[string(name)]; st != nil { // the server says that it is there
+		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run)
 	}
 	st := &Statement{}
-	st.set(text, types, v)
-	st.name()
-	s.define(string(name), st)
-	o := owed{typ: wire.Parse, st: st, undo: &undo{name: string(name)}}
-	if held.find(st) != nil {
+	st.set(body, len(text), nil)
+	st.verdict = v
+	st.name(string(name))
+	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
+	switch h := held.find(st); {
+	case h == nil:
+		s.makeRoom(run, held)
+	case h.stale || s.status == wire.Failed: // the server decides whether it can be parsed
+		s.closeHidden(run, st.server)
+	default:
 		o.how = made
-		s.owed.sent(o)
-		return len(msg)
 	}
-	s.makeRoom(run, held)
-	held.add(st)
+	s.define(st.client, st)
 	s.owed.sent(o)
-	run.build(func(b []byte) []byte { return appendParse(b, st) })
+	if o.how != made {
+		held.add(st)
+		run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
+	}
 	return len(msg)
 }
 
-// verdictOfParse gives the verdict on the Parse that is being sent. Most have
-// been looked at before; one that arrives in the middle of a sequence and that
-// nobody has judged may do anything.
-func (s *Session) verdictOfParse(text []byte) verdict.Verdict {
-	if q := &s.seq; q.next < len(q.parses) {
-		q.next++
-		return q.parses[q.next-1].verdict
+// parseTaken translates a Parse under a name that the client has given already. The
+// server has as much to say against it as otherwise, and that it is taken.
+func (s *Session) parseTaken(st *Statement, body []byte, total int, run *forwarding) int {
+	taken := &Problem{Code: "42P05", Message: "prepared statement " + quoted(st.client) + " already exists"}
+	if st.local.kind != notLocal {
+		s.seq.parsed()
+		s.fail(run, taken)
+		return total
 	}
-	if len(text) <= s.env.Settings().MaxText {
-		if v, ok := s.env.Verdict(s, text); ok {
-			return v
-		}
+	if !s.prepared(st, false, run) {
+		return 0
 	}
-	return unlooked()
+	s.seq.parsed()
+	s.owed.sent(owed{typ: wire.Parse, instead: taken})
+	run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
+	return total
 }
 
-// define notes a statement under the client's name; nil removes it.
-func (s *Session) define(name string, st *Statement) {
-	if st == nil {
-		delete(s.named, name)
-		return
+// parseBlindly forwards a Parse whose text is not looked into, nor kept: the
+// statement lives on this connection, and so does the session from now on.
+func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forwarding) int {
+	name, _, ok := cutString(rest[min(wire.HeaderSize, len(rest)):min(total, len(rest))])
+	scope := namedScope
+	switch {
+	case !ok && len(rest) < total && len(rest) < maxHeld:
+		return 0
+	case ok && len(name) == 0:
+		scope = unnamedScope
+	case s.owed.unsettled(namedScope):
+		return s.wait()
 	}
-	if s.named == nil {
-		s.named = map[string]*Statement{}
+	s.bind(PinExtended)
+	s.effects(unlooked())
+	o := owed{typ: wire.Parse}
+	if ok {
+		st := &Statement{client: string(name), server: string(name), verdict: unlooked(), raw: true}
+		if scope == unnamedScope {
+			s.held[s.at].statements.dropUnnamed()
+		}
+		o = owed{typ: wire.Parse, st: st, scope: scope, undoes: true, name: st.client, was: s.statement(name)}
+		s.define(st.client, st)
 	}
-	s.named[name] = st
+	return s.pass(o, total, rest, all, at, run)
 }
 
 // bindMessage translates a Bind, which may be of any length.
 func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwarding) int {
-	_, name, tail, ok := splitBind(rest[:min(total, len(rest))])
-	if !ok {
-		if len(rest) < total && len(rest) < maxHeld {
-			return 0
-		}
-		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+	portal, name, tail, ok := splitBind(rest[:min(total, len(rest))])
+	if !ok && len(rest) < total && len(rest) < maxHeld {
+		return 0
 	}
-	st := s.statement(name)
-	if st == nil {
-		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+	if ok && s.inDoubt(name) {
+		return s.wait()
 	}
-	if !s.prepared(st, run) {
+	var st *Statement
+	if ok {
+		st = s.statement(name)
+	}
+	switch {
+	case st == nil && ok && ours(name):
+		s.fail(run, unknown(string(name)))
+		return s.drop(total, rest)
+	case st == nil:
+		s.runs = nil
+		s.effects(verdict.Unclassified()) // something prepared with SQL, if it is there
+		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+	case st.local.kind != notLocal:
+		return s.bindHere(st, portal, total, rest, run)
+	case !st.raw && !s.prepared(st, true, run):
 		return 0
 	}
 	s.effects(st.verdict)
-	if st.server == "" {
-		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+	s.binds(portal, st)
+	o := owed{typ: wire.Bind, st: st}
+	if st.raw || st.server == "" {
+		return s.pass(o, total, rest, all, at, run)
 	}
-	s.owed.sent(owed{typ: wire.Bind})
-	head := len(rest) - len(tail) // up to the parameters
-	if len(rest) > total {
-		head = total - len(tail)
-	}
-	portal := rest[wire.HeaderSize : head-len(name)-1]
+	s.owed.sent(o)
+	n := min(total, len(rest))
+	head := n - len(tail) // up to the parameters
 	run.build(func(b []byte) []byte {
 		b = append(b, wire.Bind)
 		b = binary.BigEndian.AppendUint32(b, uint32(total-1+len(st.server)-len(name)))
-		b = append(b, portal...)
-		b = append(b, st.server...)
-		return append(b, 0)
+		b = append(append(b, portal...), 0)
+		return append(append(b, st.server...), 0)
 	})
-	n := min(total, len(rest))
-	s.fromClient, s.discard = total-n, false
+	s.take(total, rest)
 	run.add(all, at+head, n-head)
 	return n
+}
+
+// inDoubt reports whether a sequence before the open one decides what the client's
+// name stands for.
+func (s *Session) inDoubt(name []byte) bool {
+	if len(name) > 0 {
+		return s.owed.unsettled(namedScope)
+	}
+	return s.owed.openChanges[unnamedScope] == 0 && s.owed.unsettled(unnamedScope)
+}
+
+// ours reports whether a name that the client has not given to a statement must
+// not reach a server, where another session's statement may have it.
+func ours(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) }
+
+// binds notes which statement the portal bound last runs: describing it tells of
+// the statement's rows.
+func (s *Session) binds(portal []byte, st *Statement) {
+	s.runs = nil
+	if len(portal) <= maxName {
+		s.runs, s.portal = st, append(s.portal[:0], portal...)
+	}
 }
 
 // describe translates a whole Describe.
 func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	kind, name, ok := splitTarget(msg)
-	if !ok || kind != 'S' {
-		return s.pass(owed{typ: wire.Describe}, len(msg), msg, all, at, run)
+	o := owed{typ: wire.Describe}
+	switch {
+	case !ok || kind != 'S' && kind != 'P':
+		return s.pass(o, len(msg), msg, all, at, run)
+	case kind == 'P':
+		if s.runs != nil && bytes.Equal(name, s.portal) {
+			o.st, o.portal = s.runs, true
+			if s.runs.local.kind != notLocal {
+				o.how = made
+				s.owed.sent(o)
+				return len(msg)
+			}
+		}
+		return s.pass(o, len(msg), msg, all, at, run)
+	case s.inDoubt(name):
+		return s.wait()
 	}
 	st := s.statement(name)
-	if st == nil {
-		return s.pass(owed{typ: wire.Describe}, len(msg), msg, all, at, run)
-	}
-	if !s.prepared(st, run) {
+	o.st = st
+	switch {
+	case st == nil && ours(name):
+		s.fail(run, unknown(string(name)))
+		return len(msg)
+	case st == nil || st.raw:
+		o.st = nil
+		return s.pass(o, len(msg), msg, all, at, run)
+	case st.local.kind != notLocal:
+		o.how = made
+		s.owed.sent(o)
+		return len(msg)
+	case !s.prepared(st, s.at == ReplicaSlot, run):
 		return 0
-	}
-	o := owed{typ: wire.Describe, st: st}
-	if st.server == "" {
+	case st.server == "":
 		return s.pass(o, len(msg), msg, all, at, run)
 	}
 	s.owed.sent(o)
@@ -194,65 +299,44 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 // only: others may use it.
 func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 	kind, name, ok := splitTarget(msg)
-	if !ok || kind != 'S' {
+	switch {
+	case !ok || kind != 'S':
 		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
+	case len(name) > 0 && s.owed.unsettled(namedScope):
+		return s.wait()
 	}
-	if len(name) == 0 {
-		s.hasUnnamed = false
+	st := s.statement(name)
+	o := owed{typ: wire.Close, how: made}
+	if st != nil {
+		o.scope, o.undoes, o.name, o.was = namedScope, true, st.client, st
+	}
+	switch {
+	case len(name) == 0:
+		o.how, o.scope = forward, unnamedScope
 		s.held[s.at].statements.dropUnnamed()
-		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
+	case st == nil:
+		if !ours(name) {
+			o.how = forward
+		}
+	case st.raw:
+		o.how = forward
 	}
-	st := s.named[string(name)]
-	if st == nil {
-		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
+	if st != nil {
+		s.define(o.name, nil)
 	}
-	s.define(string(name), nil)
-	s.owed.sent(owed{typ: wire.Close, how: made, undo: &undo{string(name), st}})
+	if o.how == forward {
+		return s.pass(o, len(msg), msg, all, at, run)
+	}
+	s.owed.sent(o)
 	return len(msg)
 }
 
-// effects notes what a statement that is about to be sent may do, before its
-// first byte is forwarded.
-func (s *Session) effects(v verdict.Verdict) {
-	h := &s.held[s.at]
-	if v.Kind != verdict.Read {
-		s.write(h)
-	}
-	if v.Effects.Has(verdict.Session) {
-		s.bind(PinSession)
-	}
-	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
-		h.used = true
-	}
-}
-
-// takeBack undoes what messages did to the client's statements that the server
-// has discarded, the failed one first.
-func (s *Session) takeBack(dropped []owed) {
-	held := s.held[s.at].statements // nil if the connection is gone
-	for i := len(dropped) - 1; i >= 0; i-- {
-		o := &dropped[i]
-		if o.undo != nil {
-			s.define(o.undo.name, o.undo.was)
-		}
-		if o.typ == wire.Parse && o.how != made && o.st != nil {
-			if held != nil {
-				held.remove(o.st)
-			}
-			if o.st == &s.unnamed {
-				s.hasUnnamed = false
-			}
-		}
-		*o = owed{}
-	}
-}
-
-func appendParse(b []byte, st *Statement) []byte {
+// appendParse adds a Parse of a statement's body under a name.
+func appendParse(b []byte, name string, body []byte) []byte {
 	b = append(b, wire.Parse)
-	b = binary.BigEndian.AppendUint32(b, uint32(4+len(st.server)+1+len(st.text)+1+len(st.types)))
-	b = append(append(b, st.server...), 0)
-	b = append(append(b, st.text...), 0)
-	return append(b, st.types...)
+	b = binary.BigEndian.AppendUint32(b, uint32(4+len(name)+1+len(body)))
+	b = append(append(b, name...), 0)
+	return append(b, body...)
 }
 
 func appendTarget(b []byte, typ byte, name string) []byte {
