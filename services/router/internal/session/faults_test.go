@@ -28,6 +28,7 @@ func TestFaults(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
+			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.settings.Strict = r.IntN(4) > 0
 			if r.IntN(4) > 0 {
 				w.o.s.Start([]handoff.Parameter{})
@@ -112,7 +113,7 @@ func (w *world) verify(c *writer) string {
 		broken("an idle session keeps a replica")
 	}
 	for id, n := range w.cl.ran {
-		if n != 1 {
+		if n != 1 && !strings.HasPrefix(id, "p") {
 			broken("%s ran %d times", id, n)
 		}
 	}
@@ -156,7 +157,7 @@ func (w *world) verify(c *writer) string {
 			}
 			id, value := string(r.Values[1]), string(r.Values[0])
 			if id != last {
-				if seen[id] {
+				if seen[id] && !strings.HasPrefix(id, "p") {
 					broken("%s is answered twice in\n%s", id, got)
 				}
 				last, rows = id, 0

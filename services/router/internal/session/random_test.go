@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
-	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
@@ -53,7 +52,7 @@ func (c *writer) statement() string {
 
 // group writes one request, or one sequence of the extended protocol.
 func (c *writer) group() {
-	kinds := 12
+	kinds := 20
 	if c.simple {
 		kinds = 10
 	}
@@ -75,8 +74,55 @@ func (c *writer) group() {
 		}
 		c.send("Query", text)
 		c.data()
-	default:
+	case n < 12:
 		c.sequence()
+	default:
+		c.prepared()
+	}
+}
+
+// prepared writes a sequence about prepared statements: few names and few texts,
+// so that they meet.
+func (c *writer) prepared() {
+	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
+	name := func() string { return any("", "", "a", "b", "c") }
+	portal := func() string { return any("", "", "", "x") }
+	text := func() string {
+		return any("rows 2 p0", "rows 5 p1", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
+			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "DEALLOCATE a", "DEALLOCATE ALL")
+	}
+	for range 1 + c.r.IntN(7) {
+		switch c.r.IntN(12) {
+		case 0, 1, 2:
+			c.send("Parse", append([]string{name(), text()}, []string{"23", "25"}[:c.r.IntN(8)/6]...)...)
+		case 3, 4, 5:
+			c.send("Bind", portal(), name())
+		case 6:
+			c.send("Describe", "S"+name())
+		case 7:
+			c.send("Describe", "P"+portal())
+		case 8, 9:
+			c.send("Execute", portal(), any("0", "0", "2"))
+		case 10:
+			c.send("Close", any("S", "P")+name())
+		case 11:
+			switch c.r.IntN(4) {
+			case 0:
+				c.send("Flush")
+			case 1:
+				c.send("Parse", "", text())
+				c.send("Bind", "", "")
+				c.send("Execute", "")
+			default:
+				n := name()
+				c.send("Bind", "", n)
+				c.send("Execute", "")
+			}
+		}
+	}
+	c.send("Sync")
+	if c.r.IntN(8) == 0 {
+		c.send("Query", any("DEALLOCATE b", "DEALLOCATE c", "DISCARD ALL", "DEALLOCATE ALL"))
 	}
 }
 
@@ -154,7 +200,8 @@ func (c *writer) sequence() {
 
 // direct gives what the client gets from a server without anything in between.
 func direct(stream []byte) []byte {
-	p := &postgres{cl: &cluster{ran: map[string]int{}}, status: wire.Idle, in: append([]byte(nil), stream...)}
+	p := newPostgres(&cluster{ran: map[string]int{}}, false)
+	p.in = append(p.in, stream...)
 	for p.step() {
 	}
 	return p.out
@@ -190,6 +237,7 @@ func TestLikeADirectConnection(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
+			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.s.Start([]handoff.Parameter{})
 			w.o.perform()
 			greeting := len(w.got)
@@ -203,13 +251,13 @@ func TestLikeADirectConnection(t *testing.T) {
 				}
 				w.bounded()
 			}
+			if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
+				broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
+			}
 			want := direct(c.out)
 			if !bytes.Equal(w.got[greeting:], want) {
 				p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
 				broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
-			}
-			if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
-				broken("stuck: %s after\n%s", p, (&printer{kinds: clientKinds}).print(c.out))
 			}
 		})
 		if t.Failed() {
