@@ -289,10 +289,15 @@ func (a *answers) copyIn() {
 		if t.typ == wire.Sync {
 			a.unsure++
 			a.syncs--
-			a.open = true
+			a.changes[t.scope]--
 			continue
 		}
 		kept = append(kept, t)
+	}
+	if len(kept) < len(a.q) {
+		clear(a.q[len(kept):])
+		last := kept[len(kept)-1].typ
+		a.open = last != wire.Sync && !simple(last)
 	}
 	a.q = kept
 }

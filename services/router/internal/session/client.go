@@ -137,7 +137,7 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 
 // bind binds the session to its primary connection.
 func (s *Session) bind(why string) {
-	if s.pin == "" {
+	if s.pin == "" || s.pin == PinCopy {
 		s.pin = why
 	}
 }
@@ -248,8 +248,6 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return len(rest)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
-	case typ == wire.Sync && s.owed.copying:
-		s.bind(PinExtended) // whether it will be answered is open, for a while
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total)):
 		return s.wait() // it is judged and routed by itself
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:

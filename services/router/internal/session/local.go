@@ -165,9 +165,14 @@ func (s *Session) runsHere(body []byte) bool {
 
 // executeHere executes it in its place in the sequence.
 func (s *Session) executeHere(total int, run *forwarding) int {
-	if s.owed.unsettled(namedScope) {
+	switch {
+	case s.owed.syncs > 0: // it may have ended with its transaction
 		return s.wait()
+	case s.ran:
+		s.fail(run, &Problem{Code: "55000", Message: "portal " + quoted(string(s.portal)) + " cannot be run"})
+		return total
 	}
+	s.ran = true
 	l := &s.runs.local
 	o := owed{typ: wire.Execute, how: made, st: s.runs, scope: namedScope}
 	if l.kind == deallocate {

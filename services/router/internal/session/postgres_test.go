@@ -273,7 +273,7 @@ func (p *postgres) run(name string, limit int) {
 		}
 		p.say("CommandComplete", o.st.text)
 	case o.done && verb(o.st.text) != "rows":
-		p.error("55000", "portal cannot be run")
+		p.error("55000", `portal "`+name+`" cannot be run`)
 	default:
 		o.done = true
 		p.execute(o.st.text, false)

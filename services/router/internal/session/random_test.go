@@ -17,7 +17,9 @@ type writer struct {
 	ids int
 	// simple leaves the extended protocol out.
 	simple bool
-	out    []byte
+	// once says that the unnamed statement may be one that runs only once.
+	once bool
+	out  []byte
 }
 
 func (c *writer) send(kind string, args ...string) {
@@ -89,7 +91,11 @@ func (c *writer) prepared() {
 	portal := func() string { return any("", "", "", "x") }
 	text := func() string {
 		return any("rows 2 p0", "rows 5 p1", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
-			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "DEALLOCATE a", "DEALLOCATE ALL")
+			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa")
+	}
+	if c.once { // the unnamed statement is one that is to run once
+		c.send("Parse", "", text())
+		c.once = false
 	}
 	for range 1 + c.r.IntN(7) {
 		switch c.r.IntN(12) {
@@ -110,9 +116,13 @@ func (c *writer) prepared() {
 			case 0:
 				c.send("Flush")
 			case 1:
-				c.send("Parse", "", text())
+				c.send("Parse", "", any("DEALLOCATE a", "DEALLOCATE b", "DEALLOCATE ALL"))
+				if c.r.IntN(2) == 0 {
+					c.send("Describe", "S")
+				}
 				c.send("Bind", "", "")
 				c.send("Execute", "")
+				c.send("Parse", "", text())
 			default:
 				n := name()
 				c.send("Bind", "", n)
@@ -148,6 +158,7 @@ func (c *writer) data() {
 }
 
 func (c *writer) sequence() {
+	c.once = true
 	for range 1 + c.r.IntN(4) {
 		switch c.r.IntN(8) {
 		case 0:

@@ -95,6 +95,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
+		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
+			s.blocked = false
+			s.enter(Busy)
+		}
 		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
 			show(used)
 			s.emitMade()
@@ -392,12 +396,21 @@ func (s *Session) ready() {
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
 	s.emitMade()
+	if s.status == wire.Idle && s.owed.syncs == 0 && s.runs != nil && s.runs.local.kind != notLocal {
+		s.runs = nil // portals end with their transaction
+	}
 	if s.blocked && s.owed.syncs == 0 && s.owed.simples == 0 {
 		s.blocked = false
 		s.enter(Busy)
 	}
 	if !s.owed.empty() || s.owed.open {
 		return
+	}
+	switch {
+	case s.owed.unsure > 0:
+		s.bind(PinCopy)
+	case s.pin == PinCopy:
+		s.pin = ""
 	}
 	s.do(Action{Op: OpAnswered})
 	s.forget()

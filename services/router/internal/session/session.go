@@ -70,7 +70,9 @@ type Session struct {
 	named          map[string]*Statement
 	unnamed, spare *Statement
 	// runs is what the portal of that name runs, the one bound last.
+	// ran says that the router has executed it.
 	runs   *Statement
+	ran    bool
 	portal []byte
 	// missing is a statement that the connection in use prepares before the client's
 	// messages go on: as the client knows it, if exact. reparsed says that it has been

@@ -40,7 +40,7 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 	switch {
 	case s.owed.skipping && typ != wire.Sync:
 		return s.drop(total, rest) // as the server does
-	case s.sweeps && !s.owed.open && !s.owed.empty():
+	case s.sweeps && typ != wire.Sync && !s.owed.open && !s.owed.empty():
 		return s.wait() // until it is known which statements are left
 	case typ == wire.Parse && total-wire.HeaderSize > s.env.Settings().MaxText:
 		return s.parseBlindly(total, rest, all, at, run)
@@ -246,7 +246,7 @@ func ours(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []b
 // binds notes which statement the portal bound last runs: describing it tells of
 // the statement's rows.
 func (s *Session) binds(portal []byte, st *Statement) {
-	s.runs = nil
+	s.runs, s.ran = nil, false
 	if len(portal) <= maxName {
 		s.runs, s.portal = st, append(s.portal[:0], portal...)
 	}
@@ -263,6 +263,9 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		if s.runs != nil && bytes.Equal(name, s.portal) {
 			o.st, o.portal = s.runs, true
 			if s.runs.local.kind != notLocal {
+				if s.owed.syncs > 0 {
+					return s.wait()
+				}
 				o.how = made
 				s.owed.sent(o)
 				return len(msg)
