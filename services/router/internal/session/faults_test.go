@@ -20,8 +20,8 @@ import (
 // read starts again once rows of it were shown, and the session is never stuck.
 func TestFaults(t *testing.T) {
 	outcomes := map[string]int{}
-	for n := range uint64(seeds) {
-		seed(t, n, func(r *rand.Rand) {
+	for n := range *seeds {
+		seed(t, *from+n, func(r *rand.Rand) {
 			c := &writer{r: r, simple: r.IntN(2) == 0}
 			for range 1 + r.IntN(8) {
 				c.group()

@@ -159,8 +159,8 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 
 // runsHere reports whether an Execute is of a statement that the router executes.
 func (s *Session) runsHere(body []byte) bool {
-	portal, _, ok := cutString(body)
-	return ok && s.runs != nil && s.runs.local.kind != notLocal && bytes.Equal(portal, s.portal)
+	name, _, ok := cutString(body)
+	return ok && s.here.is(name)
 }
 
 // executeHere executes it in its place in the sequence.
@@ -168,13 +168,13 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 	switch {
 	case s.owed.syncs > 0: // it may have ended with its transaction
 		return s.wait()
-	case s.ran:
-		s.fail(run, &Problem{Code: "55000", Message: "portal " + quoted(string(s.portal)) + " cannot be run"})
+	case s.here.ran:
+		s.fail(run, &Problem{Code: "55000", Message: "portal " + quoted(string(s.here.name)) + " cannot be run"})
 		return total
 	}
-	s.ran = true
-	l := &s.runs.local
-	o := owed{typ: wire.Execute, how: made, st: s.runs, scope: namedScope}
+	s.here.ran = true
+	l := &s.here.st.local
+	o := owed{typ: wire.Execute, how: made, st: s.here.st, scope: namedScope}
 	if l.kind == deallocate {
 		st := s.named[l.name]
 		if st == nil {

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -234,14 +235,17 @@ func seed(t *testing.T, n uint64, f func(r *rand.Rand)) {
 	f(rand.New(rand.NewPCG(n, 1)))
 }
 
-const seeds = 5000
+var (
+	seeds = flag.Uint64("seeds", 4000, "how many random courses the model tests take")
+	from  = flag.Uint64("from", 0, "the first of them")
+)
 
 // TestLikeADirectConnection compares what a client of the router gets with what
 // it would get from the server, byte for byte, with every order of events, every
 // way of cutting the streams, and reads going to a replica that lags.
 func TestLikeADirectConnection(t *testing.T) {
-	for n := range uint64(seeds) {
-		seed(t, n, func(r *rand.Rand) {
+	for n := range *seeds {
+		seed(t, *from+n, func(r *rand.Rand) {
 			c := &writer{r: r}
 			for range 1 + r.IntN(6) {
 				c.group()

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
@@ -77,10 +79,44 @@ func (s *Session) recycle(st *Statement) {
 	if st == nil || st == s.unnamed || cap(st.body) > roomy {
 		return
 	}
-	if s.runs == st {
-		s.runs = nil
+	if s.latest.st == st {
+		s.latest.st = nil
+	}
+	if s.here.st == st {
+		return
 	}
 	s.spare = st
+}
+
+// portal is what the session remembers of a portal: the statement that it runs,
+// nil if there is none, and whether the router has executed it.
+type portal struct {
+	name []byte
+	st   *Statement
+	ran  bool
+}
+
+// is reports whether the portal has that name and is there.
+func (p *portal) is(name []byte) bool { return p.st != nil && bytes.Equal(p.name, name) }
+
+func (p *portal) set(name []byte, st *Statement) {
+	p.name, p.st, p.ran = append(p.name[:0], name...), st, false
+}
+
+// binds notes which statement a portal runs, nil for one that is not known:
+// describing it tells of the statement's rows.
+func (s *Session) binds(name []byte, st *Statement) {
+	if s.here.is(name) {
+		s.here.st = nil
+	}
+	s.latest.st = nil
+	switch {
+	case st == nil || len(name) > maxName:
+	case st.local.kind != notLocal:
+		s.here.set(name, st)
+	default:
+		s.latest.set(name, st)
+	}
 }
 
 // effects notes what a statement that is about to be sent may do, before its

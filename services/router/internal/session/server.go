@@ -396,14 +396,14 @@ func (s *Session) ready() {
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
 	s.emitMade()
-	if s.status == wire.Idle && s.owed.syncs == 0 && s.runs != nil && s.runs.local.kind != notLocal {
-		s.runs = nil // portals end with their transaction
+	if s.status == wire.Idle && s.owed.syncs == 0 {
+		s.here.st = nil // portals end with their transaction
 	}
 	if s.blocked && s.owed.syncs == 0 && s.owed.simples == 0 {
 		s.blocked = false
 		s.enter(Busy)
 	}
-	if !s.owed.empty() || s.owed.open {
+	if !s.owed.empty() || s.owed.open || s.phase != Busy && s.phase != Idle {
 		return
 	}
 	switch {

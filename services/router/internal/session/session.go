@@ -69,11 +69,9 @@ type Session struct {
 	// one, to be used again.
 	named          map[string]*Statement
 	unnamed, spare *Statement
-	// runs is what the portal of that name runs, the one bound last.
-	// ran says that the router has executed it.
-	runs   *Statement
-	ran    bool
-	portal []byte
+	// latest and here are the portal bound last, and the one bound last to a statement
+	// that the router executes.
+	latest, here portal
 	// missing is a statement that the connection in use prepares before the client's
 	// messages go on: as the client knows it, if exact. reparsed says that it has been
 	// parsed for that.

@@ -202,7 +202,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		s.fail(run, unknown(string(name)))
 		return s.drop(total, rest)
 	case st == nil:
-		s.runs = nil
+		s.binds(portal, nil)
 		s.effects(verdict.Unclassified()) // something prepared with SQL, if it is there
 		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
@@ -243,15 +243,6 @@ func (s *Session) inDoubt(name []byte) bool {
 // not reach a server, where another session's statement may have it.
 func ours(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) }
 
-// binds notes which statement the portal bound last runs: describing it tells of
-// the statement's rows.
-func (s *Session) binds(portal []byte, st *Statement) {
-	s.runs, s.ran = nil, false
-	if len(portal) <= maxName {
-		s.runs, s.portal = st, append(s.portal[:0], portal...)
-	}
-}
-
 // describe translates a whole Describe.
 func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	kind, name, ok := splitTarget(msg)
@@ -260,16 +251,15 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	case !ok || kind != 'S' && kind != 'P':
 		return s.pass(o, len(msg), msg, all, at, run)
 	case kind == 'P':
-		if s.runs != nil && bytes.Equal(name, s.portal) {
-			o.st, o.portal = s.runs, true
-			if s.runs.local.kind != notLocal {
-				if s.owed.syncs > 0 {
-					return s.wait()
-				}
-				o.how = made
-				s.owed.sent(o)
-				return len(msg)
-			}
+		switch {
+		case s.here.is(name) && s.owed.syncs > 0:
+			return s.wait()
+		case s.here.is(name):
+			o.st, o.portal, o.how = s.here.st, true, made
+			s.owed.sent(o)
+			return len(msg)
+		case s.latest.is(name):
+			o.st, o.portal = s.latest.st, true
 		}
 		return s.pass(o, len(msg), msg, all, at, run)
 	case s.inDoubt(name):
