@@ -170,10 +170,8 @@ func (s *Session) query(total int, rest []byte) int {
 			if s.local(text) || s.queryHere(text) {
 				return total
 			}
-			v, ok := s.env.Verdict(s, text)
+			v, ok := s.judge(text)
 			if !ok {
-				s.do(Action{Op: OpJudge, Data: text})
-				s.enter(Judging)
 				return 0
 			}
 			s.verdict = v

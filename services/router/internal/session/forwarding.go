@@ -55,10 +55,3 @@ func (f *forwarding) flush() {
 	}
 	f.building, f.from, f.to = false, 0, 0
 }
-
-// toServer sends what fill appends.
-func (s *Session) toServer(fill func([]byte) []byte) {
-	f := forwarding{s: s}
-	f.build(fill)
-	f.flush()
-}

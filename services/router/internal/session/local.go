@@ -81,13 +81,14 @@ func identifier(b []byte) (string, bool) {
 	return strings.ToLower(string(b)), len(b) > 0
 }
 
-// executes reports whether the router executes it now: if it is about what the
-// client has prepared with Parse, and nothing else.
+// executes reports whether the router executes it: if it can only be about what
+// the client has prepared with Parse. Statements prepared with SQL bind the session
+// to their connection.
 func (s *Session) executes(l *local) bool {
 	switch l.kind {
 	case deallocate:
 		st := s.named[l.name]
-		return st != nil && !st.raw
+		return st != nil && !st.raw || st == nil && s.pin == ""
 	case deallocateAll:
 		return s.pin == ""
 	}
@@ -109,6 +110,8 @@ func (s *Session) queryHere(text []byte) bool {
 		clear(s.named)
 	case !s.executes(&l):
 		return false
+	case l.kind == deallocate && s.named[l.name] == nil:
+		return false // the server's error fails its transaction
 	case l.kind == deallocate:
 		s.define(l.name, nil)
 	default:

@@ -62,7 +62,7 @@ func TestSteadyReadAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1"}
+	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements)}
 	read := func() {
 		if n := s.FromClient(query); n != 0 || s.Phase() != session.Queued {
 			t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
@@ -86,6 +86,68 @@ func TestSteadyReadAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestSteadySequencesAllocateNothing runs reads of the extended protocol from the
+// client's bytes to the release of the connection: of a named statement that the
+// connection holds, and of an unnamed one, as the drivers send them. Each leaves
+// in one piece.
+func TestSteadySequencesAllocateNothing(t *testing.T) {
+	for name, c := range map[string]struct{ sent, answer []string }{
+		"named": {
+			sent:   []string{"Bind", `"a`, "Execute", "Sync"},
+			answer: []string{"BindComplete", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+		"unnamed": {
+			sent:   []string{"Parse", "Bind", "Describe", `"P`, "Execute", "Sync"},
+			answer: []string{"ParseComplete", "BindComplete", "RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+		"unnamed, its statement described": {
+			sent:   []string{"Parse", "Describe", "Bind", "Execute", "Sync"},
+			answer: []string{"ParseComplete", "ParameterDescription", "RowDescription", "BindComplete", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := &steady{keep: make([]byte, 0, 64)}
+			s := session.New(record(), env)
+			s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
+			s.Reset()
+			grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements)}
+			run := func(sent, answer []byte) {
+				if n := s.FromClient(sent); n != 0 || s.Phase() != session.Queued {
+					t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
+				}
+				s.Reset()
+				s.Granted(grant)
+				if n := s.FromClient(sent); n != len(sent) || s.Phase() != session.Busy {
+					t.Fatalf("used %d, %s; want the sequence to be sent", n, s.Phase())
+				}
+				if as := s.Actions(); len(as) != 1 || as[0].Op != session.OpToServer {
+					t.Fatalf("%+v; want one send of the whole sequence", as)
+				}
+				s.Reset()
+				if n := s.FromServer(session.ReplicaSlot, answer); n != len(answer) || s.Phase() != session.Idle || s.Holds(session.ReplicaSlot) {
+					t.Fatalf("used %d, %s; want the answer to be shown and the connection released", n, s.Phase())
+				}
+				if as := s.Actions(); len(as) != 3 || len(as[0].Data) != len(answer) {
+					t.Fatalf("%+v; want one send of the whole answer", as)
+				}
+				s.Reset()
+			}
+			encoded := func(kinds []kind, ws ...string) []byte {
+				b, err := encode(kinds, ws)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			run(encoded(clientKinds, "Parse", `"a`, `"SELECT 1`, "Sync"), encoded(serverKinds, "ParseComplete", "ReadyForQuery"))
+			sent, answer := encoded(clientKinds, c.sent...), encoded(serverKinds, c.answer...)
+			if n := testing.AllocsPerRun(200, func() { run(sent, answer) }); n != 0 {
+				t.Errorf("a sequence allocates %v times", n)
+			}
+		})
+	}
+}
+
 // steady is an Env that allocates nothing: all statements read.
 type steady struct {
 	settings session.Settings
@@ -93,7 +155,7 @@ type steady struct {
 }
 
 func (e *steady) Settings() *session.Settings {
-	e.settings = session.Settings{Strict: true, MaxText: 1 << 20}
+	e.settings = session.Settings{Strict: true, MaxText: 1 << 20, MaxStatements: 100}
 	return &e.settings
 }
 

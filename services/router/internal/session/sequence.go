@@ -141,7 +141,7 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 		return unlooked(), true
 	}
 	if _, ok := localOf(text); ok {
-		return leaves, true
+		return forgets, true
 	}
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
@@ -151,8 +151,9 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	return v, ok
 }
 
-// leaves is the verdict on DEALLOCATE, where the server executes it.
-var leaves = verdict.Verdict{Kind: verdict.Write, Effects: verdict.Session, Fingerprint: 1}
+// forgets is the verdict on DEALLOCATE and DISCARD ALL, where the server executes
+// them.
+var forgets = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1}
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.
@@ -192,7 +193,7 @@ func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
 		return s.verdict, true
 	}
 	if _, ok := localOf(text); ok {
-		return leaves, true
+		return forgets, true
 	}
 	v, ok := s.env.Verdict(s, text)
 	if !ok {

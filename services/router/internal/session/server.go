@@ -136,7 +136,7 @@ func (s *Session) fromAside(slot Slot, b []byte) int {
 // at only when all of it is there.
 func whole(typ byte) bool {
 	switch typ {
-	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse, wire.NoticeResponse:
+	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse, wire.NoticeResponse, wire.CommandComplete:
 		return true
 	}
 	return false
