@@ -160,10 +160,19 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 	return s.drop(total, rest)
 }
 
-// runsHere reports whether an Execute is of a statement that the router executes.
-func (s *Session) runsHere(body []byte) bool {
-	name, _, ok := cutString(body)
-	return ok && s.here.is(name)
+// execute translates a whole Execute. Behind one that forgets all prepared
+// statements on the server, it is to be known first that it has.
+func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) int {
+	name, _, ok := cutString(rest[wire.HeaderSize:total])
+	if ok && s.here.is(name) {
+		return s.executeHere(total, run)
+	}
+	n := s.pass(owed{typ: wire.Execute}, total, rest, all, at, run)
+	if ok && s.latest.is(name) && s.latest.st.forgets {
+		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
+		return n + s.wait()
+	}
+	return n
 }
 
 // executeHere executes it in its place in the sequence.

@@ -50,6 +50,9 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		case o.undoes:
 			s.putBack(o.name, o.was)
 		}
+		if o.typ == wire.Bind && o.how == made {
+			s.here.st = nil
+		}
 		switch {
 		case held == nil:
 		case own:

@@ -27,8 +27,10 @@ type Statement struct {
 	// raw says that nobody has looked into the text, nor kept it: the statement lives
 	// on the primary connection, under the client's name.
 	raw bool
-	// local says that the router executes it itself.
-	local local
+	// local says that the router executes it itself; forgets, that the server executes
+	// it and then has no prepared statements left.
+	local   local
+	forgets bool
 	// told is what its client knows of its parameters and rows.
 	told told
 }

@@ -54,8 +54,8 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 		return s.describe(rest[:total], all, at, run)
 	case typ == wire.Close && whole:
 		return s.closeMessage(rest[:total], all, at, run)
-	case typ == wire.Execute && whole && s.runsHere(rest[wire.HeaderSize:total]):
-		return s.executeHere(total, run)
+	case typ == wire.Execute && whole:
+		return s.execute(total, rest, all, at, run)
 	case typ == wire.Sync:
 		s.seq.next = len(s.seq.parses)
 	}
@@ -93,9 +93,11 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if st := s.named[string(name)]; st != nil && !st.raw {
 		return s.parseTaken(st, body, len(msg), run)
 	}
-	if l, ok := localOf(text); ok && s.executes(&l) {
+	l, ok := localOf(text)
+	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
+	forgets := ok && l.kind != deallocate
 	v, ok := s.verdictOfParse(text)
 	if !ok {
 		return 0
@@ -108,7 +110,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed)
-		st.verdict = v
+		st.verdict, st.forgets = v, forgets
 		held.add(st)
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
@@ -119,7 +121,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil)
-	st.verdict = v
+	st.verdict, st.forgets = v, forgets
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	switch h := held.find(st); {
