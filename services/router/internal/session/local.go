@@ -136,7 +136,7 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 		s.fail(run, &aborted)
 		return total
 	}
-	st := &Statement{client: string(name), local: l, body: bytes.Clone(body)}
+	st := &Statement{client: string(name), local: l, body: bytes.Clone(body), text: bytes.IndexByte(body, 0), verdict: forgets}
 	o := owed{typ: wire.Parse, how: made, st: st, scope: namedScope, undoes: true, name: st.client, was: s.statement(name)}
 	if len(name) == 0 {
 		o.scope = unnamedScope

@@ -229,7 +229,7 @@ func (s *Session) close() {
 	s.forget()
 	for slot := range slots {
 		how := Clean
-		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0) {
+		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0 || s.owed.unsure > 0) {
 			how = Broken // closing it rolls the transaction back
 		}
 		s.let(slot, how)

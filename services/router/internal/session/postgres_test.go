@@ -223,7 +223,10 @@ func (p *postgres) describe(kind byte, name string) {
 	if st == nil {
 		return
 	}
-	if p.status == wire.Failed && returnsRows(st.text) {
+	// PostgreSQL describes what returns no rows in a failed transaction too. The router
+	// does so only where the connection holds it, since nothing can be parsed then: the
+	// one difference that this model leaves out.
+	if p.aborted(st.text) {
 		p.error("25P02", abortedMessage)
 		return
 	}
@@ -264,7 +267,7 @@ func (p *postgres) run(name string, limit int) {
 			if o.sent == n {
 				break
 			}
-			p.row(strconv.Itoa(o.sent), f[2])
+			p.row(strconv.Itoa(o.sent), f[2], o.st.version)
 			o.sent++
 		}
 		if o.sent < n {
@@ -276,13 +279,13 @@ func (p *postgres) run(name string, limit int) {
 		p.error("55000", `portal "`+name+`" cannot be run`)
 	default:
 		o.done = true
-		p.execute(o.st.text, false)
+		p.execute(o.st.text, o.st)
 	}
 }
 
 // row sends a row, which says by which description it is to be read.
-func (p *postgres) row(value, id string) {
-	p.say("DataRow", value, id, fmt.Sprintf("v%d", p.schema()))
+func (p *postgres) row(value, id string, version int) {
+	p.say("DataRow", value, id, fmt.Sprintf("v%d", version))
 }
 
 func (p *postgres) query(stmts []string) {
@@ -291,7 +294,7 @@ func (p *postgres) query(stmts []string) {
 		if s == "" {
 			continue
 		}
-		if !p.execute(s, true) {
+		if !p.execute(s, nil) {
 			return // with an error, which sends ReadyForQuery
 		}
 		if p.copying != "" {
@@ -302,8 +305,9 @@ func (p *postgres) query(stmts []string) {
 	p.ready()
 }
 
-// execute runs one statement and reports whether it has not failed.
-func (p *postgres) execute(stmt string, simple bool) bool {
+// execute runs one statement, prepared or of a simple query, and reports whether it
+// has not failed. Tables are not altered between the Bind and the end.
+func (p *postgres) execute(stmt string, st *prepared) bool {
 	f := append(strings.Fields(stmt), "", "", "")
 	verb, arg, id := f[0], f[1], f[2]
 	if p.aborted(stmt) {
@@ -320,18 +324,21 @@ func (p *postgres) execute(stmt string, simple bool) bool {
 	}
 	switch verb {
 	case "rows", "value", "recall":
-		if simple {
-			p.describeRows(stmt, p.schema())
+		version := p.schema()
+		if st != nil {
+			version = st.version
+		} else {
+			p.describeRows(stmt, version)
 		}
 		switch verb {
 		case "value":
-			p.row(strconv.FormatUint(p.seen(), 10), id)
+			p.row(strconv.FormatUint(p.seen(), 10), id, version)
 		case "recall":
-			p.row(p.memory, id)
+			p.row(p.memory, id, version)
 		default:
 			n, _ := strconv.Atoi(arg)
 			for i := range n {
-				p.row(strconv.Itoa(i), id)
+				p.row(strconv.Itoa(i), id, version)
 			}
 		}
 	case "write", "defer":

@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -47,6 +49,51 @@ func TestSnapshotRestores(t *testing.T) {
 	}
 	if got := again.Snapshot(); !reflect.DeepEqual(got, want) {
 		t.Errorf("restored\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// TestPreparedTravels moves what a client has prepared into another session, by
+// way of a record: it uses it as if nothing had happened, and what it was told of a
+// statement still counts.
+func TestPreparedTravels(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"start server_version=15.4", `known "SELECT 1" read`, `known "SELECT \xff" write unproven`,
+		`client Parse "a" "SELECT 1" "23" Describe "Sa" Parse "" "SELECT \xff" Parse "d" "DEALLOCATE a" Sync`, "granted primary",
+		`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id" ParseComplete ReadyForQuery`,
+	} {
+		p.event(e)
+	}
+	live := p.o.s.Snapshot()
+	if n := len(live.Prepared); n != 3 {
+		t.Fatalf("%d statements travel, want 3: %+v", n, live.Prepared)
+	}
+	js, err := json.Marshal(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := record()
+	if err := json.Unmarshal(js, &rec.Live); err != nil {
+		t.Fatal(err)
+	}
+	p.begin(rec)
+	p.event("start")
+	if got := p.o.s.Snapshot(); !reflect.DeepEqual(got, live) {
+		t.Errorf("restored\n%+v\nwant\n%+v", got, live)
+	}
+	for _, c := range []struct{ event, want string }{
+		{`client Bind "a" Execute Sync`, "acquire read"},
+		{"granted replica", `replica< Parse "pgpilot_`},
+		{`replica ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "other"`, "acquire unprepared"},
+		{"granted primary", `primary< Parse "pgpilot_`},
+		{`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id"`, `primary< Bind "" "pgpilot_`},
+		{`primary BindComplete CommandComplete "SELECT 0" ReadyForQuery`, "client< BindComplete"},
+		{`client Bind "d" Execute Sync`, "acquire write"},
+		{"granted primary", `client< BindComplete | CommandComplete "DEALLOCATE"`},
+	} {
+		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
+			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
+		}
 	}
 }
 

@@ -158,6 +158,16 @@ func New(rec *handoff.Record, env Env) *Session {
 		if l.LastRoute != nil {
 			s.last = *l.LastRoute
 		}
+		for i := range l.Prepared {
+			st := unpack(&l.Prepared[i])
+			if l, ok := localOf(st.body[:st.text]); ok {
+				st.local, st.forgets = l, l.kind != deallocate
+				if !s.executes(&l) {
+					st.local = local{}
+				}
+			}
+			s.define(st.client, st)
+		}
 	}
 	return s
 }
@@ -168,7 +178,7 @@ func New(rec *handoff.Record, env Env) *Session {
 func (s *Session) Snapshot() *handoff.Live {
 	last := s.last
 	return &handoff.Live{
-		Shown: s.shown, Pin: s.pin, LastRoute: &last,
+		Shown: s.shown, Pin: s.pin, LastRoute: &last, Prepared: s.travelling(),
 		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
 	}
 }
