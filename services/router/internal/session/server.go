@@ -203,7 +203,7 @@ func (s *Session) failed(msg []byte) fate {
 	front := *s.owed.front()
 	code := errorCode(msg)
 	vanished := s.refused(&front, code)
-	if (front.how == hide || vanished) && !s.fatal && s.elsewhere() {
+	if (front.how == hide || vanished) && !s.fatal && code != canceled.Code && s.elsewhere() {
 		return withhold
 	}
 	s.takeBack(s.owed.failed(), true)
