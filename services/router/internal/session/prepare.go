@@ -172,7 +172,7 @@ const noStatement = serverPrefix + "none"
 // replay sends what is left of a whole read sequence that has been taken from the
 // client.
 func (s *Session) replay() {
-	if s.again == nil || s.missing != nil || s.phase != Busy || !s.extended || s.replayed == 0 && !s.prepareAll() {
+	if s.again == nil || s.missing != nil || s.phase != Busy || !s.extended || s.replayed == 0 && !s.owed.skipping && !s.prepareAll() {
 		return
 	}
 	run := forwarding{s: s, all: s.again}

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -85,7 +86,7 @@ func TestPreparedTravels(t *testing.T) {
 		{`client Bind "a" Execute Sync`, "acquire read"},
 		{"granted replica", `replica< Parse "pgpilot_`},
 		{`replica ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "other"`, "acquire unprepared"},
-		{"granted primary", `primary< Parse "pgpilot_`},
+		{"granted primary conn=2", `primary< Parse "pgpilot_`},
 		{`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id"`, `primary< Bind "" "pgpilot_`},
 		{`primary BindComplete CommandComplete "SELECT 0" ReadyForQuery`, "client< BindComplete"},
 		{`client Bind "d" Execute Sync`, "acquire write"},
@@ -94,6 +95,35 @@ func TestPreparedTravels(t *testing.T) {
 		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
 		}
+	}
+}
+
+// TestLongSequence sends a sequence that reads and is longer than what is gathered
+// of one: it goes to the primary and streams there, though its Sync is still to
+// come.
+func TestLongSequence(t *testing.T) {
+	p := newPlay(t, 0)
+	p.event(`known "SELECT 1" read`)
+	p.event("start server_version=15.4")
+	b, err := encode(clientKinds, []string{"Parse", "Bind", `"`, `"`, "size=3000000", "Execute", "Sync"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquired := 0
+	for n := 0; n < len(b); {
+		piece := b[n:min(n+64<<10, len(b))]
+		p.o.client(piece)
+		n += len(piece)
+		if p.o.s.Phase() == session.Queued {
+			acquired = n
+			p.event("granted primary")
+		}
+		if acquired > 0 && len(p.o.clientUnread) > 0 {
+			t.Fatalf("%d bytes wait", len(p.o.clientUnread))
+		}
+	}
+	if acquired == 0 || acquired > 1<<20+64<<10 || !bytes.Equal(p.sent["primary"], b) {
+		t.Errorf("a connection was asked for at %d bytes, and %d were sent", acquired, len(p.sent["primary"]))
 	}
 }
 

@@ -200,7 +200,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		st = s.statement(name)
 	}
 	switch {
-	case st == nil && ok && ours(name):
+	case st == nil && ok && s.nowhere(name):
 		s.fail(run, unknown(string(name)))
 		return s.drop(total, rest)
 	case st == nil:
@@ -241,9 +241,12 @@ func (s *Session) inDoubt(name []byte) bool {
 	return s.owed.openChanges[unnamedScope] == 0 && s.owed.unsettled(unnamedScope)
 }
 
-// ours reports whether a name that the client has not given to a statement must
-// not reach a server, where another session's statement may have it.
-func ours(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) }
+// nowhere reports whether a name that the client has not given to a statement has
+// none on the server either that may be the client's: one prepared with SQL, which
+// leaves its trace. What is there may be another session's, and must not be run.
+func (s *Session) nowhere(name []byte) bool {
+	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pin == "" && !s.held[s.at].used
+}
 
 // describe translates a whole Describe.
 func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
@@ -270,7 +273,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	st := s.statement(name)
 	o.st = st
 	switch {
-	case st == nil && ours(name):
+	case st == nil && s.nowhere(name):
 		s.fail(run, unknown(string(name)))
 		return len(msg)
 	case st == nil || st.raw:
@@ -310,7 +313,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 		o.how, o.scope = forward, unnamedScope
 		s.held[s.at].statements.dropUnnamed()
 	case st == nil:
-		if !ours(name) {
+		if !s.nowhere(name) {
 			o.how = forward
 		}
 	case st.raw:
