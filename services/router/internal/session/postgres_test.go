@@ -152,7 +152,7 @@ func verb(text string) string { return strings.Fields(text + " ;")[0] }
 
 func (p *postgres) aborted(text string) bool {
 	v := verb(text)
-	return p.status == wire.Failed && v != "commit" && v != "rollback"
+	return p.status == wire.Failed && v != "commit" && v != "rollback" && v != "ROLLBACK"
 }
 
 const abortedMessage = "current transaction is aborted, commands ignored until end of transaction block"

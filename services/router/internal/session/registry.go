@@ -57,7 +57,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		case held == nil:
 		case own:
 			held.remove(o.st)
-		case o.typ == wire.Close && o.how == hide:
+		case o.typ == wire.Close && o.how == hide && o.name != "":
 			held.restore(o.name)
 		}
 		*o = owed{}

@@ -91,7 +91,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	body := msg[wire.HeaderSize+len(name)+1:]
 	if st := s.named[string(name)]; st != nil && !st.raw {
-		return s.parseTaken(st, body, len(msg), run)
+		return s.parseTaken(st.client, body, len(msg), run)
 	}
 	l, ok := localOf(text)
 	if ok && s.executes(&l) {
@@ -141,21 +141,25 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	return len(msg)
 }
 
-// parseTaken translates a Parse under a name that the client has given already. The
-// server has as much to say against it as otherwise, and that it is taken.
-func (s *Session) parseTaken(st *Statement, body []byte, total int, run *forwarding) int {
-	taken := &Problem{Code: "42P05", Message: "prepared statement " + quoted(st.client) + " already exists"}
-	if st.local.kind != notLocal {
-		s.seq.parsed()
-		s.fail(run, taken)
-		return total
-	}
-	if !s.prepared(st, false, run) {
-		return 0
-	}
+// decoy is the name of a statement that is parsed only to be taken.
+const decoy = serverPrefix + "taken"
+
+// rollback is the body of a statement that can be parsed whatever has happened.
+var rollback = []byte("ROLLBACK\x00\x00\x00")
+
+// parseTaken translates a Parse under a name that the client has given already: its
+// name on the server is made to be taken, too. The server has as much to say against
+// the text as otherwise, before it says that.
+func (s *Session) parseTaken(name string, body []byte, total int, run *forwarding) int {
 	s.seq.parsed()
-	s.owed.sent(owed{typ: wire.Parse, instead: taken})
-	run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
+	s.owed.sent(owed{typ: wire.Close, how: hide})
+	s.owed.sent(owed{typ: wire.Parse, how: hide})
+	s.owed.sent(owed{typ: wire.Parse, instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}})
+	run.build(func(b []byte) []byte {
+		b = appendTarget(b, wire.Close, decoy)
+		b = appendParse(b, decoy, rollback)
+		return appendParse(b, decoy, body)
+	})
 	return total
 }
 

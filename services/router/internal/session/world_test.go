@@ -132,7 +132,7 @@ func (w *world) connect(slot session.Slot) *postgres {
 func accounted(p *postgres) {
 	n := 0
 	for name := range p.stmts {
-		if strings.HasPrefix(name, "pgpilot_") {
+		if strings.HasPrefix(name, "pgpilot_") && name != "pgpilot_taken" {
 			n++
 		}
 	}
