@@ -106,7 +106,11 @@ func (c *writer) prepared() {
 		case 0, 1, 2:
 			c.send("Parse", append([]string{name(), text()}, []string{"23", "25"}[:c.r.IntN(8)/6]...)...)
 		case 3, 4, 5:
-			c.send("Bind", portal(), name())
+			if p := portal(); p == "" {
+				c.send("Bind", p, name())
+			} else { // not DEALLOCATE, whose portal no server has
+				c.send("Bind", p, any("a", "b", "c"))
+			}
 		case 6:
 			c.send("Describe", "S"+name())
 		case 7:

@@ -42,7 +42,12 @@ func (q *sequence) defines(b, name []byte) *parsed {
 	return nil
 }
 
-func (q *sequence) reset() { *q = sequence{parses: q.parses[:0]} }
+func (q *sequence) reset() {
+	if cap(q.parses) > roomy {
+		q.parses = nil
+	}
+	*q = sequence{parses: q.parses[:0]}
+}
 
 // maxSequence is how much of a sequence is gathered before it is known to read,
 // in bytes; one that is longer goes to the primary.
