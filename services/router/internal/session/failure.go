@@ -105,4 +105,3 @@ func problem(msg []byte) *Problem {
 	}
 	return &Problem{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
 }
-

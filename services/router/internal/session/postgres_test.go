@@ -226,7 +226,7 @@ func (p *postgres) describe(kind byte, name string) {
 	// PostgreSQL describes what returns no rows in a failed transaction too. The router
 	// does so only where the connection holds it, since nothing can be parsed then: the
 	// one difference that this model leaves out.
-	if p.aborted(st.text) {
+	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE") {
 		p.error("25P02", abortedMessage)
 		return
 	}
