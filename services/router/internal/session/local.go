@@ -180,6 +180,9 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 	switch {
 	case s.owed.syncs > 0: // it may have ended with its transaction
 		return s.wait()
+	case s.status == wire.Failed:
+		s.fail(run, &aborted)
+		return total
 	case s.here.ran:
 		s.fail(run, &Problem{Code: "55000", Message: "portal " + quoted(string(s.here.name)) + " cannot be run"})
 		return total
