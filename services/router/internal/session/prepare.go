@@ -73,7 +73,7 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 	from := len(s.built)
 	s.built = append(s.built, msg...)
 	if typ == wire.RowDescription && all {
-		dropFormats(s.built[from:])
+		onlyShape(s.built[from:])
 	}
 	sum := sha256.Sum256(s.built[from:])
 	s.built = s.built[:from]
@@ -96,16 +96,19 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 	}
 }
 
-// dropFormats clears the formats of a RowDescription's columns ("Message
-// Formats").
-func dropFormats(msg []byte) {
+// onlyShape clears what is not the shape of a RowDescription's columns ("Message
+// Formats"): the table and column they come from, which differ where search_path
+// leads to another table and which PostgreSQL does not compare either, and the
+// formats, which are the portal's.
+func onlyShape(msg []byte) {
 	const fixed = 4 + 2 + 4 + 2 + 4 + 2
 	for b := msg[min(len(msg), wire.HeaderSize+2):]; ; {
 		_, rest, ok := cutString(b)
 		if !ok || len(rest) < fixed {
 			return
 		}
-		rest[fixed-2], rest[fixed-1] = 0, 0
+		clear(rest[:4+2])
+		clear(rest[fixed-2 : fixed])
 		b = rest[fixed:]
 	}
 }
