@@ -32,8 +32,27 @@ func (s *Session) failed(msg []byte) fate {
 	case vanished && code == noSuchStatement:
 		s.word = unknown(front.st.client)
 		return replace
+	case bytes.Contains(msg, []byte(serverPrefix)):
+		if s.word = s.inClientsWords(msg); s.word != nil {
+			return replace
+		}
 	}
 	return pass
+}
+
+// inClientsWords gives an error that names a statement of the session as the
+// server knows it with the client's name for it; nil if there is none in it.
+func (s *Session) inClientsWords(msg []byte) *Problem {
+	var e pgproto3.ErrorResponse
+	if err := e.Decode(msg[wire.HeaderSize:]); err != nil {
+		return nil
+	}
+	for _, st := range s.named {
+		if strings.Contains(e.Message, st.server) {
+			return &Problem{Code: e.Code, Message: strings.ReplaceAll(e.Message, st.server, st.client), Detail: e.Detail, Hint: e.Hint}
+		}
+	}
+	return nil
 }
 
 // What servers say of a statement they do not have, of one that they have
