@@ -22,6 +22,10 @@ help: ## list the targets
 deps: ## install what is missing (PostgreSQL, a C compiler, git, Go)
 	@deploy/local/install-deps.sh
 
+.PHONY: test-deps
+test-deps:
+	@deploy/local/install-deps.sh --test
+
 .PHONY: build
 build: ## build every program into bin/
 	@test -e $(BIN)/classifier || echo 'building; the first time takes a few minutes, since it compiles the parser of PostgreSQL'
@@ -53,7 +57,7 @@ demo: up ## walk through what pgpilot does
 	@$(BIN)/demo -dir $(RUN) $(DEMOFLAGS)
 
 .PHONY: test
-test: check-fmt build check-modules ## everything that must pass
+test: test-deps check-fmt build check-modules ## everything that must pass
 	go vet $(PACKAGES)
 	PGPILOT_BIN=$(BIN) go test -race -timeout 20m $(PACKAGES)
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,9 @@ func (r *rig) compare(t *testing.T, statements []string) {
 	through, straight := r.twins(t)
 	for _, sql := range statements {
 		want, got := straight.query(sql), through.query(sql)
-		if w, g := strings.Join(want, "\n"), strings.Join(got, "\n"); w != g {
+		// Where in the server's source an error was raised is not known of one that the
+		// router has put into the client's words.
+		if w, g := place.ReplaceAllString(strings.Join(want, "\n"), ""), place.ReplaceAllString(strings.Join(got, "\n"), ""); w != g {
 			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", sql, w, g)
 		}
 	}
@@ -286,6 +289,9 @@ func TestAnswersAreThoseOfTheServer(t *testing.T) {
 	})
 }
 
+// place matches an error's file, line and routine.
+var place = regexp.MustCompile(`\|F[^|]*\|L[^|]*\|R[^|]*`)
+
 func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
 	r := newSameRig(t)
 	through, straight := r.twins(t)
@@ -357,7 +363,9 @@ func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
 		{"everything forgotten", 2, batch{query("DISCARD ALL"), bind("", "s1"), execute("", 0), sync}},
 	} {
 		want, got := straight.send(c.batch, c.ready), through.send(c.batch, c.ready)
-		if w, g := strings.Join(want, "\n"), strings.Join(got, "\n"); w != g {
+		// Where in the server's source an error was raised is not known of one that the
+		// router has put into the client's words.
+		if w, g := place.ReplaceAllString(strings.Join(want, "\n"), ""), place.ReplaceAllString(strings.Join(got, "\n"), ""); w != g {
 			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", c.name, w, g)
 		}
 	}

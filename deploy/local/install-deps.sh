@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what make up and make test need and this machine does not have. What is
-# there is left as it is: upgrading PostgreSQL under running servers breaks them.
+# Installs what make up needs and this machine does not have, and with --test the drivers
+# that make test tries too. What is there is left as it is: upgrading PostgreSQL under
+# running servers breaks them.
 set -euo pipefail
 
 oldest_go=1.21 # the first that fetches a newer release by itself
@@ -29,7 +30,41 @@ have_go() {
 	at_least "${version#go}"
 }
 
+# test_deps adds what e2e/clients needs to missing. Its Python modules may belong to
+# another Python than the first on the path.
+test_deps() {
+	local module
+	for module in psycopg psycopg2; do
+		python3 -c "import $module" 2>/dev/null || /usr/bin/python3 -c "import $module" 2>/dev/null || missing+=("python3-$module")
+	done
+	have javac || missing+=(default-jdk-headless)
+	[ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
+	have node || missing+=(nodejs)
+	have npm || missing+=(npm)
+}
+
+# node_modules fetches node-postgres, as its lock file says, into bin/.
+node_modules() {
+	local source=$checkout/e2e/clients/node target=$checkout/bin/clients/node
+	cmp -s "$source/package-lock.json" "$target/node_modules/.pgpilot-lock" && return 0
+	echo "installing: node-postgres in bin/clients/node"
+	mkdir -p "$target"
+	cp "$source/package.json" "$source/package-lock.json" "$target/"
+	(cd "$target" && npm ci --silent --ignore-scripts --no-audit --no-fund) ||
+		fail "npm could not install node-postgres: see why with \"cd $target && npm ci\""
+	cp "$source/package-lock.json" "$target/node_modules/.pgpilot-lock"
+}
+
+checkout=$(cd "$(dirname "$0")/../.." && pwd)
+tests=no
+case "${1:-}" in
+--test) tests=yes ;;
+'') ;;
+*) fail "the only argument is --test, which installs what make test needs too" ;;
+esac
+
 missing=()
+[ $tests = yes ] && test_deps
 have git || missing+=(git)
 have make || missing+=(make)
 have gcc || missing+=(gcc libc6-dev)
@@ -40,6 +75,7 @@ golang=no
 have_go || golang=yes
 
 if [ ${#missing[@]} -eq 0 ] && [ $server = no ] && [ $golang = no ]; then
+	[ $tests = no ] || node_modules
 	exit 0
 fi
 
@@ -101,4 +137,5 @@ if [ $server = yes ]; then
 	trap '"${root[@]}" rm -f "$quiet"' EXIT
 	apt install -y --no-install-recommends postgresql >/dev/null
 fi
+[ $tests = no ] || node_modules
 echo "installed: $wanted"

@@ -82,6 +82,9 @@ type Pool struct {
 	AcquireTimeout Duration `json:"acquire_timeout"`
 	// IdleTimeout closes a server connection unused for this long.
 	IdleTimeout Duration `json:"idle_timeout"`
+	// MaxPreparedStatements is how many prepared statements a server connection
+	// keeps; the one unused for longest makes room for another.
+	MaxPreparedStatements int `json:"max_prepared_statements"`
 }
 
 // Health of servers as the lagpoller judges it.
@@ -178,7 +181,7 @@ func Default() *Config {
 		Users:         []User{},
 		Monitor:       Monitor{Database: "postgres"},
 		Limits:        Limits{MaxClients: 10000, LoginTimeout: Duration(60 * time.Second)},
-		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
+		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
 		Routing:       Routing{Policy: LeastInFlight, ReadFunctions: []string{}},

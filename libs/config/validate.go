@@ -38,6 +38,7 @@ func (p *problems) validate(c *Config) {
 	p.oneOf("pool.mode", c.Pool.Mode, Session, Transaction)
 	p.atLeast("pool.max_size", c.Pool.MaxSize, 1)
 	p.atLeast("pool.max_waiters", c.Pool.MaxWaiters, 0)
+	p.atLeast("pool.max_prepared_statements", c.Pool.MaxPreparedStatements, 1)
 	p.positive("pool.acquire_timeout", c.Pool.AcquireTimeout)
 	p.positive("pool.idle_timeout", c.Pool.IdleTimeout)
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
 // pair gives two connected ends.
@@ -47,7 +49,18 @@ func sample() *Record {
 		Session: "l1-7", User: "pgpilot", Database: "app", Client: "127.0.0.1:5", Protocol: 3 << 16,
 		Startup: []Parameter{{"application_name", "psql"}, {"options", "-c geqo=off"}},
 		Cancel:  CancelKey{PID: 42, Secret: []byte{1, 2, 3, 4}},
-		Unread:  []byte("Q\x00\x00"),
+		Live: &Live{
+			Shown: []Parameter{{"TimeZone", "UTC"}}, Fence: Fence{Position: lsn.Position{Timeline: 1, LSN: 0x500}, Dirty: true},
+			Pin: "session state", LastRoute: &Route{Backend: "p0", Role: "primary", Reason: "write"},
+			Prepared: []Prepared{
+				{Text: []byte("SELECT '\xff'"), Kind: "write", Effects: []string{"unproven"}},
+				{
+					Name: []byte("q\xe9"), Text: []byte("SELECT $1"), Types: []uint32{23}, Kind: "read", Fingerprint: 1<<64 - 1,
+					Params: []byte{1, 2}, Rows: []byte{3, 4},
+				},
+			},
+		},
+		Unread: []byte("Q\x00\x00"),
 	}
 }
 

@@ -66,6 +66,28 @@ type Live struct {
 	Pin string `json:"pin,omitempty"`
 	// LastRoute is what SHOW pgpilot.last_route answers.
 	LastRoute *Route `json:"last_route,omitempty"`
+	// Prepared are the statements that the client has prepared with Parse (PostgreSQL
+	// documentation: "Message Flow: Extended Query"), the unnamed one with an empty
+	// name. Those that live in a server session are not among them.
+	Prepared []Prepared `json:"prepared,omitempty"`
+}
+
+// Prepared is a statement that a client has prepared. Name and text are in the
+// client's encoding.
+type Prepared struct {
+	Name []byte `json:"name,omitempty"`
+	Text []byte `json:"text"`
+	// Types are the oids of its parameters' types as far as Parse gave them.
+	Types []uint32 `json:"types,omitempty"`
+	// Kind, Effects and Fingerprint are its verdict. A verdict that the receiver does
+	// not understand counts as that of a statement nobody has judged.
+	Kind        string   `json:"kind"`
+	Effects     []string `json:"effects,omitempty"`
+	Fingerprint uint64   `json:"fingerprint,omitempty"`
+	// Params and Rows are hashes of the descriptions that the client was told last;
+	// empty: it was told none.
+	Params []byte `json:"params,omitempty"`
+	Rows   []byte `json:"rows,omitempty"`
 }
 
 // Fence is a session's fence.

@@ -272,6 +272,8 @@ func (e *Engine) apply(c *config.Config) error {
 		Strict:     c.Fencing.Mode == config.Strict,
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
+
+		MaxStatements: c.Pool.MaxPreparedStatements,
 	}
 	e.policy = route.LeastInFlight
 	if c.Routing.Policy == config.RoundRobin {

@@ -16,6 +16,8 @@ type server struct {
 	pid    uint32
 	secret []byte
 	params []handoff.Parameter
+	// statements is what it holds of prepared statements.
+	statements session.Statements
 
 	// owner has it, in the slot; nil: the pool has it.
 	owner *client
@@ -132,6 +134,7 @@ var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
 	s.used, s.resetting, s.discarded = false, true, false
+	s.statements.Clear()
 	s.send(discardAll)
 	if s.broken {
 		s.site.discard(s)

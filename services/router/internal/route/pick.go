@@ -38,13 +38,16 @@ const (
 	ReasonAllToPrimary
 	// ReasonTransaction: inside a transaction on the primary.
 	ReasonTransaction
+	// ReasonUnprepared: a read whose prepared statement the replica does not have as
+	// the client knows it.
+	ReasonUnprepared
 	// ReasonLogin: the parameters a new session is told.
 	ReasonLogin
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "login"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "login"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }

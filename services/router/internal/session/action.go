@@ -98,6 +98,9 @@ type Grant struct {
 	Replayed lsn.Position
 	// Waited is the time from the request to the grant.
 	Waited time.Duration
+	// Statements is the connection's account of prepared statements; the session
+	// keeps it while it has the connection.
+	Statements *Statements
 	// Parameters are what the server reported when the connection was made. They
 	// are shared; nobody changes them.
 	Parameters []handoff.Parameter

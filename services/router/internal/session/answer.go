@@ -13,9 +13,12 @@ import (
 const (
 	// PinSession: a statement left something in the server session.
 	PinSession = "session state"
-	// PinExtended: the extended query protocol was used, whose statements and
-	// portals live in the server session.
+	// PinExtended: a statement prepared with the extended query protocol, too long to
+	// be kept, lives in the server session.
 	PinExtended = "extended protocol"
+	// PinCopy: a copy has failed, and it is open whether the server answers a Sync
+	// that it was sent during it. The next answer shows it.
+	PinCopy = "failed copy"
 )
 
 var (

@@ -3,14 +3,22 @@ package session
 import "github.com/pgpilot/pgpilot/libs/wire"
 
 // answers is the queue of what a connection still owes: one entry per forwarded
-// message that the server answers, named by the message's type, oldest first.
-// The end of copied-in data (CopyDone, CopyFail) has an entry too, though it has
-// no answer of its own: it tells a Sync the server ignores from one it answers.
+// message that the server answers, oldest first. The end of copied-in data
+// (CopyDone, CopyFail) has an entry too, though it has no answer of its own: it
+// tells a Sync the server ignores from one it answers.
 type answers struct {
-	q    []byte
+	q    []owed
 	head int
-	// simples is how many entries are a simple query or a function call.
-	simples int
+	// nothing is the front of an empty queue.
+	nothing owed
+	// simples is how many entries are a simple query or a function call, syncs how
+	// many end a sequence.
+	simples, syncs int
+	// open says that messages have been sent since the last Sync.
+	open bool
+	// changes counts the entries that change statements, openChanges those of them
+	// that were sent since the last Sync.
+	changes, openChanges [scopes]int
 	// begun says that part of the front's answer has come.
 	begun bool
 	// skipping says that the server discards what it is sent until the next Sync,
@@ -24,19 +32,65 @@ type answers struct {
 	unsure int
 }
 
+// owed is one answer.
+type owed struct {
+	// typ is the type of the client message.
+	typ byte
+	// how says what becomes of the answer.
+	how disposition
+	// scope says which statements the message changes.
+	scope scope
+	// undoes says that name stood for was (nil: for nothing) before the message; all,
+	// if it is not nil, is what all names stood for.
+	undoes bool
+	name   string
+	was    *Statement
+	all    map[string]*Statement
+	// st is the statement of a Parse or a Bind, and of a Describe of it or, if portal
+	// says so, of a portal that runs it.
+	st     *Statement
+	portal bool
+	// instead is shown in place of the error that the message was made to cause.
+	instead *Problem
+}
+
+// scope says which statements a message changes, of the client or on the server.
+type scope uint8
+
+const (
+	none scope = iota
+	unnamedScope
+	namedScope
+	scopes
+)
+
+// disposition is what becomes of an answer.
+type disposition uint8
+
+const (
+	// forward: the client asked.
+	forward disposition = iota
+	// hide: the session asked for itself.
+	hide
+	// made: the server is not asked; the session answers when its turn comes.
+	made
+)
+
 // roomy is the capacity that an empty queue may keep.
-const roomy = 4 << 10
+const roomy = 1 << 10
 
 func (a *answers) empty() bool { return a.head == len(a.q) }
 
-func (a *answers) front() byte {
+// front gives the oldest entry; its type is zero if there is none. It is valid
+// until the next push.
+func (a *answers) front() *owed {
 	if a.empty() {
-		return 0
+		return &a.nothing
 	}
-	return a.q[a.head]
+	return &a.q[a.head]
 }
 
-func (a *answers) push(typ byte) {
+func (a *answers) push(o owed) {
 	switch {
 	case a.empty():
 		a.q, a.head = a.q[:0], 0
@@ -44,20 +98,43 @@ func (a *answers) push(typ byte) {
 			a.q = nil
 		}
 	case a.head >= roomy && a.head > len(a.q)/2: // never empty under constant pipelining
-		a.q = a.q[:copy(a.q, a.q[a.head:])]
-		a.head = 0
+		n := copy(a.q, a.q[a.head:])
+		clear(a.q[n:])
+		a.q, a.head = a.q[:n], 0
 	}
-	if simple(typ) {
+	if simple(o.typ) {
 		a.simples++
 	}
-	a.q = append(a.q, typ)
+	if o.typ == wire.Sync {
+		a.syncs++
+		a.openChanges = [scopes]int{}
+	}
+	a.changes[o.scope]++
+	a.openChanges[o.scope]++
+	a.q = append(a.q, o)
 }
+
+// unsettled reports whether a sequence before the open one changes statements in
+// the scope: if it fails, it does not.
+func (a *answers) unsettled(in scope) bool { return a.changes[in] > a.openChanges[in] }
 
 // next removes the front.
 func (a *answers) next() {
-	if simple(a.q[a.head]) {
+	a.leave()
+	a.q[a.head-1] = owed{}
+}
+
+// leave removes the front from all but the memory.
+func (a *answers) leave() {
+	o := &a.q[a.head]
+	if simple(o.typ) {
 		a.simples--
 	}
+	if o.typ == wire.Sync {
+		a.syncs--
+	}
+	a.changes[o.scope]--
+	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
 	a.head++
 	a.begun = false
 }
@@ -65,13 +142,21 @@ func (a *answers) next() {
 // pop removes the front, and the ends of copied data that are then in front.
 func (a *answers) pop() {
 	a.next()
-	for ending(a.front()) {
+	for ending(a.front().typ) {
 		a.next()
 	}
 }
 
-// clear forgets everything: the connection is gone.
-func (a *answers) clear() { *a = answers{q: a.q[:0]} }
+// all gives every entry, the oldest first. It is valid until the next push.
+func (a *answers) all() []owed { return a.q[a.head:] }
+
+// drop removes everything, the connection being gone, and gives it, the oldest
+// first. The result is valid until the next push.
+func (a *answers) drop() []owed {
+	all := a.all()
+	*a = answers{q: a.q[:0]}
+	return all
+}
 
 func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCall }
 
@@ -79,20 +164,21 @@ func ending(typ byte) bool { return typ == wire.CopyDone || typ == wire.CopyFail
 
 // sent adds a forwarded message. Flush has no answer, and copied data belongs to
 // the request that started the copying.
-func (a *answers) sent(typ byte) {
+func (a *answers) sent(o owed) {
 	switch {
-	case typ == wire.Flush || typ == wire.CopyData:
-	case typ == wire.Sync && a.copying:
+	case o.typ == wire.Flush || o.typ == wire.CopyData:
+	case o.typ == wire.Sync && a.copying:
 		a.unsure++
-	case ending(typ):
+	case ending(o.typ):
 		a.copying = false
 		if !a.empty() {
-			a.push(typ)
+			a.push(o)
 		}
-	case a.skipping && typ != wire.Sync:
+	case a.skipping && o.typ != wire.Sync:
 	default:
 		a.skipping = false
-		a.push(typ)
+		a.open = o.typ != wire.Sync && !simple(o.typ)
+		a.push(o)
 	}
 }
 
@@ -102,13 +188,10 @@ func (a *answers) answered(typ byte) bool {
 	switch typ {
 	case wire.NoticeResponse, wire.ParameterStatus, wire.NotificationResponse:
 		return true // come at any time ("Message Flow: Asynchronous Operations")
-	case wire.ErrorResponse:
-		a.failed()
-		return true
 	case wire.ReadyForQuery:
 		return a.ready()
 	}
-	ends, ok := part(a.front(), typ)
+	ends, ok := part(a.front().typ, typ)
 	if !ok {
 		return false
 	}
@@ -157,7 +240,7 @@ func part(asked, typ byte) (ends, ok bool) {
 
 // ready takes note of a ReadyForQuery.
 func (a *answers) ready() bool {
-	front := a.front()
+	front := a.front().typ
 	a.copying = false
 	switch {
 	case front == wire.Sync, simple(front) && (a.begun || a.unsure == 0):
@@ -165,25 +248,30 @@ func (a *answers) ready() bool {
 	case a.unsure > 0: // one of those was not ignored
 		a.unsure--
 		a.skipping = false
+		a.open = false
 	default:
 		return false
 	}
 	return true
 }
 
-// failed follows the server after an error. In an extended-protocol sequence it
-// discards messages of every kind up to the next Sync; a simple query's error
-// ends at its own ReadyForQuery, as does one raised by Sync itself.
-func (a *answers) failed() {
+// failed follows the server after an error, and gives the entries it discards, the
+// failed one first. In an extended-protocol sequence it discards messages of
+// every kind up to the next Sync; a simple query's error ends at its own
+// ReadyForQuery, as does one raised by Sync itself. The result is valid until the
+// next push.
+func (a *answers) failed() []owed {
 	a.copying = false
-	if front := a.front(); front == wire.Sync || simple(front) {
+	if front := a.front().typ; front == wire.Sync || simple(front) {
 		a.begun = true
-		return
+		return nil
 	}
-	for !a.empty() && a.front() != wire.Sync {
-		a.next()
+	from := a.head
+	for !a.empty() && a.front().typ != wire.Sync {
+		a.leave()
 	}
 	a.skipping = a.empty()
+	return a.q[from:a.head]
 }
 
 // copyIn follows the server into copy-in mode, where it ignores a Sync that came
@@ -193,16 +281,23 @@ func (a *answers) copyIn() {
 	a.copying = true
 	kept := a.q[:a.head+1]
 	for i, t := range a.q[a.head+1:] {
-		if ending(t) {
+		if ending(t.typ) {
 			a.copying = false
 			kept = append(kept, a.q[a.head+1+i:]...)
 			break
 		}
-		if t == wire.Sync {
+		if t.typ == wire.Sync {
 			a.unsure++
+			a.syncs--
+			a.changes[t.scope]--
 			continue
 		}
 		kept = append(kept, t)
+	}
+	if len(kept) < len(a.q) {
+		clear(a.q[len(kept):])
+		last := kept[len(kept)-1].typ
+		a.open = last != wire.Sync && !simple(last)
 	}
 	a.q = kept
 }

@@ -14,7 +14,7 @@ import (
 // more bytes are there.
 func (s *Session) FromClient(b []byte) int {
 	used := 0
-	run := forwarding{s: s}
+	run := forwarding{s: s, all: b}
 	for used < len(b) && s.Reads() {
 		rest := b[used:]
 		if s.fromClient > 0 {
@@ -25,14 +25,14 @@ func (s *Session) FromClient(b []byte) int {
 			}
 			used += n
 			if s.fromClient == 0 && s.phase == Idle && !s.discard {
-				run.flush(b)
+				run.flush()
 				s.letGo() // what ready could not let go of
 			}
 			continue
 		}
 		typ, total, err := wire.Header(rest)
 		if err != nil {
-			run.flush(b)
+			run.flush()
 			s.violation(err.Error())
 			return len(b)
 		}
@@ -45,35 +45,17 @@ func (s *Session) FromClient(b []byte) int {
 		}
 		used += n
 	}
-	run.flush(b)
+	run.flush()
+	if s.phase == Busy && !s.retry {
+		s.emitMade()
+	}
 	return used
-}
-
-// forwarding gathers adjoining messages that go to the same server.
-type forwarding struct {
-	s        *Session
-	from, to int
-}
-
-func (f *forwarding) add(b []byte, at, n int) {
-	if f.to != at || f.from == f.to {
-		f.flush(b)
-		f.from = at
-	}
-	f.to = at + n
-}
-
-func (f *forwarding) flush(b []byte) {
-	if f.from != f.to {
-		f.s.do(Action{Op: OpToServer, Slot: f.s.at, Data: b[f.from:f.to]})
-	}
-	f.from, f.to = 0, 0
 }
 
 // message handles one message at the start of rest, of which more may be to come,
 // and returns how many of its bytes are used: none if it must wait.
 func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	if s.phase != Busy && !frontend(typ) {
+	if (s.phase != Busy || s.owed.skipping) && !frontend(typ) {
 		s.violation("invalid frontend message type " + strconv.Itoa(int(typ)))
 		return len(rest)
 	}
@@ -81,6 +63,9 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		if !simple(typ) {
+			return s.beginSequence(typ, total, rest, all, at, run)
+		}
 		n := s.take(total, rest)
 		s.begin(typ, rest[:n])
 		run.add(all, at, n)
@@ -122,15 +107,37 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.end()
 		return len(rest)
 	}
-	s.verdict, s.known = verdict.Unclassified(), false
-	s.bind(PinExtended)
-	s.route()
+	if typ == wire.FunctionCall {
+		s.verdict, s.known = verdict.Unclassified(), false
+		s.route()
+		return 0
+	}
+	if s.survey(rest, s.status != wire.Idle || s.pin != "") == known {
+		s.verdict = s.seq.verdict
+		s.route()
+	}
 	return 0
+}
+
+// beginSequence sends the sequence at the head to the granted connection. One that
+// reads on a replica is there as a whole and is kept, to be run elsewhere if need
+// be. Of any other the messages are sent as they come.
+func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
+	s.extended = true
+	s.enter(Busy)
+	size := s.seq.scanned
+	s.seq.scanned = 0
+	if s.at == ReplicaSlot {
+		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
+		s.replay()
+		return size
+	}
+	return s.stream(typ, total, rest, all, at, run)
 }
 
 // bind binds the session to its primary connection.
 func (s *Session) bind(why string) {
-	if s.pin == "" {
+	if s.pin == "" || s.pin == PinCopy {
 		s.pin = why
 	}
 }
@@ -151,9 +158,7 @@ func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
-			// Nobody looks into it: it may hold a SET as well as anything else.
-			s.verdict = verdict.Unclassified()
-			s.verdict.Effects |= verdict.Session
+			s.verdict = unlooked()
 		case len(rest) < total:
 			return 0
 		default:
@@ -162,13 +167,11 @@ func (s *Session) query(total int, rest []byte) int {
 				s.verdict = verdict.Unclassified() // the server says what is wrong with it
 				break
 			}
-			if s.local(text) {
+			if s.local(text) || s.queryHere(text) {
 				return total
 			}
-			v, ok := s.env.Verdict(s, text)
+			v, ok := s.judge(text)
 			if !ok {
-				s.do(Action{Op: OpJudge, Data: text})
-				s.enter(Judging)
 				return 0
 			}
 			s.verdict = v
@@ -210,25 +213,28 @@ func (s *Session) read() {
 	s.acquire(route.Request{Read: true})
 }
 
-// begin notes that the request at the head leaves for the granted connection.
+// begin notes that the simple query or function call at the head leaves for the
+// granted connection.
 func (s *Session) begin(typ byte, msg []byte) {
-	v := s.verdict
-	h := &s.held[s.at]
-	s.extended = typ != wire.Query
-	if v.Kind != verdict.Read {
-		s.write(h)
+	s.extended = false
+	s.effects(s.verdict)
+	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
+		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
-	if v.Effects.Has(verdict.Session) {
-		s.bind(PinSession)
-	}
-	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
-		h.used = true
-	}
-	if v.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
-		s.again = s.env.Keep(msg)
-	}
-	s.owed.sent(typ)
+	s.owed.sent(s.simple(typ))
 	s.enter(Busy)
+}
+
+// simple makes the entry of a simple query, which ends the unnamed statement, or of
+// a function call.
+func (s *Session) simple(typ byte) owed {
+	if typ != wire.Query {
+		return owed{typ: typ}
+	}
+	s.held[s.at].statements.dropUnnamed()
+	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
+	s.unnamed = nil
+	return o
 }
 
 // write makes the fence dirty, before the statement's first byte is forwarded.
@@ -242,20 +248,37 @@ func (s *Session) write(h *held) {
 func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
 	switch {
 	case typ == wire.Terminate:
-		run.flush(all)
+		run.flush()
 		s.end()
 		return len(rest)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
-	case typ == wire.Sync && s.owed.copying:
-		s.bind(PinExtended) // whether it will be answered is open, for a while
-	case simple(typ) && !s.owed.skipping:
-		s.write(&s.held[s.at])
+	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total)):
+		return s.wait() // it is judged and routed by itself
+	case simple(typ) && !s.owed.skipping && !s.owed.copying:
+		s.effects(unlooked()) // in the middle of a sequence: nobody looks into it
+		n := s.take(total, rest)
+		s.owed.sent(s.simple(typ))
+		run.add(all, at, n)
+		return n
+	case s.extended && !s.owed.copying:
+		return s.stream(typ, total, rest, all, at, run)
 	}
-	n := s.take(total, rest)
-	s.owed.sent(typ)
-	run.add(all, at, n)
-	return n
+	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+}
+
+// judged reports whether the verdict on a Parse that begins a further sequence is
+// known; if not, the sequence waits until it can be asked for.
+func (s *Session) judged(rest []byte, total int) bool {
+	if len(rest) < total {
+		return true // stream waits for the rest of it
+	}
+	_, text, ok := splitParse(rest[:total])
+	if !ok || len(text) > s.env.Settings().MaxText {
+		return true
+	}
+	_, ok = s.env.Verdict(s, text)
+	return ok
 }
 
 // take uses a message that is forwarded, of which the end may still be to come.
@@ -274,11 +297,16 @@ func (s *Session) drop(total int, rest []byte) int {
 
 // Judged gives the verdict asked for. It is ignored if the session has gone on.
 func (s *Session) Judged(v verdict.Verdict) {
-	if s.phase != Judging {
+	switch {
+	case s.phase == Judging:
+		s.enter(Idle)
+	case s.asking:
+		s.asking = false
+		s.enter(Busy)
+	default:
 		return
 	}
 	s.verdict, s.known = v, true
-	s.enter(Idle)
 }
 
 // FenceReady says that the fence has been settled or is not going to be in time;

@@ -13,5 +13,11 @@
 // dirty before its first byte is forwarded; a read runs again elsewhere only if
 // none of its answer has been shown.
 //
+// Prepared statements are the client's, not a connection's: on servers they have
+// names made of their content, and they are parsed, unseen, wherever they are
+// missing. Never do rows come in another shape than the client was told. A sequence
+// of the extended protocol that is there up to its Sync and reads goes to a replica;
+// of any other the messages go to the primary as they come.
+//
 // PostgreSQL documentation: "Frontend/Backend Protocol: Message Flow".
 package session

@@ -20,14 +20,15 @@ import (
 // read starts again once rows of it were shown, and the session is never stuck.
 func TestFaults(t *testing.T) {
 	outcomes := map[string]int{}
-	for n := range uint64(seeds) {
-		seed(t, n, func(r *rand.Rand) {
+	for n := range *seeds {
+		seed(t, *from+n, func(r *rand.Rand) {
 			c := &writer{r: r, simple: r.IntN(2) == 0}
 			for range 1 + r.IntN(8) {
 				c.group()
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
+			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.settings.Strict = r.IntN(4) > 0
 			if r.IntN(4) > 0 {
 				w.o.s.Start([]handoff.Parameter{})
@@ -112,7 +113,7 @@ func (w *world) verify(c *writer) string {
 		broken("an idle session keeps a replica")
 	}
 	for id, n := range w.cl.ran {
-		if n != 1 {
+		if n != 1 && !strings.HasPrefix(id, "p") {
 			broken("%s ran %d times", id, n)
 		}
 	}
@@ -156,7 +157,7 @@ func (w *world) verify(c *writer) string {
 			}
 			id, value := string(r.Values[1]), string(r.Values[0])
 			if id != last {
-				if seen[id] {
+				if seen[id] && !strings.HasPrefix(id, "p") {
 					broken("%s is answered twice in\n%s", id, got)
 				}
 				last, rows = id, 0

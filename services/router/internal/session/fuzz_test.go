@@ -19,16 +19,23 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 2, 1, 4, 1, 6, 5, 0, 3, 10, 3, 11, 3, 15, 1, 9, 1, 10, 1, 6, 3, 7, 3, 0})
 	f.Add([]byte{14, 1, 0, 3, 8, 5, 1, 3, 1, 7, 1, 8, 5, 1, 9, 10, 11, 12, 13})
 	f.Add([]byte{0, 7, 'Q', 0, 0, 0, 6, 'x', 0, 8, 0, 5, 0, 2, 6, 'Z', 0, 0, 0, 5, 'I'})
+	f.Add([]byte{15, 0, 15, 1, 1, 6, 5, 3, 10, 3, 11, 4, 0, 15, 2, 15, 3, 15, 4, 1, 6, 8, 0, 5, 3, 10, 3, 14, 3, 13, 4, 0})
+	f.Add([]byte{8, 0, 15, 0, 15, 5, 1, 6, 15, 6, 15, 2, 1, 4, 1, 6, 5, 3, 1, 4, 0, 3, 10, 4, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		o := newOwner(record(), t.Fatalf)
 		var sent, got []byte
 		queued := false
+		var lend session.Slot
+		accounts := [2]session.Statements{}
 		o.act = func(a session.Action, data []byte) {
 			switch a.Op {
 			case session.OpToClient:
 				got = append(got, data...)
 			case session.OpAcquire:
-				queued = true
+				queued, lend = true, session.PrimarySlot
+				if a.Request.Read {
+					lend = session.ReplicaSlot
+				}
 			case session.OpWithdraw:
 				queued = false
 			}
@@ -56,7 +63,7 @@ func FuzzSession(f *testing.F) {
 			return session.PrimarySlot
 		}
 		for len(script) > 0 && !o.closed {
-			switch next() % 15 {
+			switch next() % 16 {
 			case 0:
 				b := some()
 				sent = append(sent, b...)
@@ -79,9 +86,9 @@ func FuzzSession(f *testing.F) {
 					o.server(at(), message(wire.ReadyForQuery, string("ITE"[next()%3])))
 				}
 			case 5:
-				if slot := session.Slot(next() % 2); queued {
+				if slot := lend * session.Slot(next()%4/3); queued {
 					queued = false
-					o.granted(&session.Grant{Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: 1}})
+					o.granted(&session.Grant{Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: 1}, Statements: &accounts[slot]})
 				}
 			case 6:
 				if queued {
@@ -116,6 +123,17 @@ func FuzzSession(f *testing.F) {
 			case 14:
 				o.settings.PerSession = next()%2 == 0
 				o.settings.Strict = next()%2 == 0
+			case 15:
+				named := [][]string{
+					{"Parse", `"a`, `"SELECT 1`}, {"Parse", `"b`, `"SELECT 2`}, {"Bind", `"a`}, {"Bind", `"b`}, {"Describe", `"Sa`}, {"Close", `"Sa`},
+					{"Parse", `"DEALLOCATE a`}, {"Parse", `"DEALLOCATE ALL`}, {"Query", `"DISCARD ALL`}, {"Query", `"DEALLOCATE b`}, {"Describe", `"P`},
+				}
+				b, err := encode(clientKinds, named[int(next())%len(named)])
+				if err != nil {
+					t.Fatal(err)
+				}
+				sent = append(sent, b...)
+				o.client(b)
 			}
 			o.check()
 		}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
 
@@ -19,10 +18,10 @@ func (s *Session) ServerLost(slot Slot) {
 	case slot != s.at:
 	case s.phase == Granted:
 		s.route() // nothing has been sent yet
-	case s.phase == Busy && s.again != nil && !s.tried.Has(h.by.Backend):
+	case s.phase == Busy && s.retry && !s.tried.Has(h.by.Backend):
 		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
 		// brings servers down, each of them has had it once.
-		s.owed.clear()
+		s.dropOwed()
 		s.tried = s.tried.With(h.by.Backend)
 		s.read()
 	case s.phase == Busy:
@@ -54,27 +53,42 @@ func (s *Session) loseState() {
 // lives on, unless that statement may have opened a transaction: statements that
 // the client has sent behind it would run outside of any.
 func (s *Session) loseStatement() {
+	whole := s.taken
 	s.forget()
 	if s.fromServer > 0 || s.fatal {
 		// Half a message has been shown, or the server's own last word.
 		s.end()
 		return
 	}
-	if s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction) {
+	syncs := s.owed.syncs
+	several := s.extended && (syncs > 1 || syncs == 1 && s.owed.open)
+	if s.opaque || several {
 		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)
 		return
 	}
 	p := s.lostStatement()
-	s.owed.clear()
+	s.dropOwed()
 	if s.written {
 		// Whatever was sent may have committed.
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
+	if s.extended && syncs == 0 && !whole {
+		s.report(&p)
+		s.enter(Skipping)
+		return
+	}
 	s.answer(&p)
 	s.idle()
+}
+
+// dropOwed forgets what a lost connection owes.
+func (s *Session) dropOwed() {
+	s.takeBack(s.owed.drop(), false)
+	s.unask()
+	s.missing, s.blocked = nil, false
 }
 
 // lostStatement is the error for a statement whose answer is lost.
@@ -111,6 +125,7 @@ func (s *Session) Refuse(p *Problem) {
 // refuse answers the message at the head with the error that waits for it.
 func (s *Session) refuse(typ byte, total int, rest []byte) int {
 	n := s.drop(total, rest)
+	s.seq.scanned, s.known = 0, false
 	switch typ {
 	case wire.Query, wire.FunctionCall:
 		s.answer(&s.problem)
@@ -136,6 +151,7 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
+	s.extended, s.taken, s.opaque, s.sweeps = false, false, false, false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)
@@ -199,6 +215,7 @@ func (s *Session) end() {
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
 	case Busy:
+		s.unask()
 		if s.held[s.at].ok {
 			s.do(Action{Op: OpCancel, Slot: s.at})
 			s.let(s.at, Broken)
@@ -211,7 +228,7 @@ func (s *Session) close() {
 	s.forget()
 	for slot := range slots {
 		how := Clean
-		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0) {
+		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0 || s.owed.unsure > 0) {
 			how = Broken // closing it rolls the transaction back
 		}
 		s.let(slot, how)
@@ -222,6 +239,7 @@ func (s *Session) close() {
 
 // forget drops the copy of a running read.
 func (s *Session) forget() {
+	s.retry = false
 	if s.again != nil {
 		s.env.Drop(s.again)
 		s.again = nil

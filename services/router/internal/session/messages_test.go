@@ -145,6 +145,9 @@ func (k kind) encode(args []string) (string, error) {
 	}
 	if s, ok := strings.CutPrefix(args[0], "size="); ok {
 		n, err := strconv.Atoi(s)
+		if k.name == "Parse" && n > 4 {
+			return "\x00" + strings.Repeat("x", n-4) + "\x00\x00\x00", err
+		}
 		return strings.Repeat("x", n), err
 	}
 	var strs []string
@@ -158,6 +161,41 @@ func (k kind) encode(args []string) (string, error) {
 		}
 		return "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00\x00", nil
 	case "Query", "CopyFail", "CommandComplete":
+		return strs[0] + "\x00", nil
+	case "Parse": // text, or name and text and types
+		if len(strs) == 1 {
+			strs = []string{"", strs[0]}
+		}
+		b := binary.BigEndian.AppendUint16([]byte(strs[0]+"\x00"+strs[1]+"\x00"), uint16(len(strs)-2))
+		for _, t := range strs[2:] {
+			n, err := strconv.Atoi(t)
+			if err != nil {
+				return "", err
+			}
+			b = binary.BigEndian.AppendUint32(b, uint32(n))
+		}
+		return string(b), nil
+	case "Bind": // statement, or portal and statement, or those and size= of a parameter
+		if len(strs) == 1 {
+			strs = []string{"", strs[0]}
+		}
+		b := strs[0] + "\x00" + strs[1] + "\x00"
+		if len(strs) == 2 {
+			return b + "\x00\x00\x00\x00\x00\x00", nil
+		}
+		n, err := strconv.Atoi(strings.TrimPrefix(strs[2], "size="))
+		size := binary.BigEndian.AppendUint32(nil, uint32(n))
+		return b + "\x00\x00\x00\x01" + string(size) + strings.Repeat("x", n) + "\x00\x00", err
+	case "Execute": // portal and limit
+		limit := 0
+		if len(strs) > 1 {
+			var err error
+			if limit, err = strconv.Atoi(strs[1]); err != nil {
+				return "", err
+			}
+		}
+		return string(binary.BigEndian.AppendUint32([]byte(strs[0]+"\x00"), uint32(limit))), nil
+	case "Describe", "Close": // S or P and the name
 		return strs[0] + "\x00", nil
 	case "ParameterStatus":
 		return strs[0] + "\x00" + strings.Join(strs[1:], "") + "\x00", nil
@@ -203,11 +241,22 @@ func (p *printer) print(b []byte) string {
 			p.rest = total - n
 			out = append(out, fmt.Sprintf("%s, %d of %d bytes", name, n, total))
 		} else {
-			out = append(out, strings.TrimSpace(name+" "+content(name, b[wire.HeaderSize:total])))
+			body := b[wire.HeaderSize:total]
+			out = append(out, strings.TrimSpace(name+" "+content(name, body)))
 		}
 		b = b[n:]
 	}
 	return strings.Join(out, " | ")
+}
+
+func body0(b []byte) string { return strings.TrimSuffix(string(b), "\x00") }
+
+// short abbreviates the name of a statement on servers.
+func short(name string) string {
+	if strings.HasPrefix(name, "pgpilot_") && len(name) > 12 {
+		return name[:12] + "…"
+	}
+	return name
 }
 
 // content writes a body as far as a script is interested in it.
@@ -215,11 +264,29 @@ func content(name string, body []byte) string {
 	if len(body) > 1000 {
 		return fmt.Sprintf("(%d bytes)", len(body))
 	}
+	if k, ok := find(clientKinds, name); ok && k.body == string(body) && strings.Contains("Parse Bind Describe Execute Close", name) {
+		return ""
+	}
 	switch name {
 	case "Query", "CommandComplete", "CopyFail":
 		return strconv.Quote(strings.TrimSuffix(string(body), "\x00"))
 	case "CopyData":
 		return strconv.Quote(string(body))
+	case "Parse", "Bind":
+		f := strings.SplitN(string(body), "\x00", 3)
+		if len(f) < 3 {
+			return fmt.Sprintf("garbage %x", body)
+		}
+		out := strconv.Quote(short(f[0])) + " " + strconv.Quote(short(f[1]))
+		if name == "Parse" && len(f[2]) > 2 || len(f[2]) > 6 {
+			out += fmt.Sprintf(" %x", f[2])
+		}
+		return out
+	case "Describe", "Close":
+		return body0(body[:1]) + strconv.Quote(short(body0(body[1:])))
+	case "Execute":
+		portal, limit, _ := strings.Cut(string(body), "\x00")
+		return fmt.Sprintf("%q %x", portal, limit)
 	case "ReadyForQuery":
 		return string(body)
 	case "ParameterStatus":

@@ -42,7 +42,7 @@ func record() *handoff.Record {
 
 func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
 	o := &owner{
-		settings: session.Settings{Strict: true, MaxText: 1 << 10},
+		settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4},
 		verdicts: map[string]verdict.Verdict{},
 		act:      func(session.Action, []byte) {},
 		fail:     fail,

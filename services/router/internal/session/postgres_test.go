@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
 // cluster is what the servers of a model share: how many writes the primary has
@@ -13,6 +15,21 @@ import (
 type cluster struct {
 	writes uint64
 	ran    map[string]int
+	// version is how often tables have been altered.
+	version int
+}
+
+// prepared is a statement that a server process holds.
+type prepared struct {
+	text, types string
+	version     int // of the tables, when it was parsed
+}
+
+// portal is a statement that runs.
+type portal struct {
+	st   *prepared
+	sent int // rows
+	done bool
 }
 
 // postgres is a model of one server process: the message flow of PostgreSQL
@@ -21,7 +38,8 @@ type cluster struct {
 //
 //	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
 //	remember X / recall (state of the session), copyin, copyfail (fails before it
-//	reads data), copyout N, notice, defer (fails at commit)
+//	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
+//	DISCARD ALL
 type postgres struct {
 	cl      *cluster
 	replica bool
@@ -34,11 +52,21 @@ type postgres struct {
 	extended bool     // the last message was of the extended protocol
 	copying  string   // the statement that copies in
 	rest     []string // of the string that it is in
-	parsed   string
+	stmts    map[string]*prepared
+	portals  map[string]*portal
 	deferred bool
 	memory   string
 	dead     bool // it has ended its process
+	// version is what it shows of the cluster's; the primary shows all.
+	version int
+	// writing is called before a write.
+	writing func(stmt string)
+	// statements is the account of the connection to it.
+	statements session.Statements
+}
 
+func newPostgres(cl *cluster, replica bool) *postgres {
+	return &postgres{cl: cl, status: wire.Idle, replica: replica, stmts: map[string]*prepared{}, portals: map[string]*portal{}, writing: func(string) {}}
 }
 
 func (p *postgres) say(kind string, args ...string) {
@@ -91,6 +119,8 @@ func (p *postgres) command(typ byte, body string) {
 	}
 	switch typ {
 	case wire.Query:
+		delete(p.stmts, "")
+		delete(p.portals, "")
 		stmts := strings.Split(strings.TrimSuffix(body, "\x00"), ";")
 		if strings.TrimSpace(strings.Join(stmts, "")) == "" {
 			p.say("EmptyQueryResponse")
@@ -100,26 +130,162 @@ func (p *postgres) command(typ byte, body string) {
 		p.say("FunctionCallResponse")
 		p.ready()
 	case wire.Parse:
-		p.parsed = strings.Trim(body, "\x00")
-		if strings.HasPrefix(p.parsed, "unparsable") {
-			p.error("42601", p.parsed)
-			return
-		}
-		p.say("ParseComplete")
+		p.parse(body)
 	case wire.Bind:
-		p.say("BindComplete")
+		p.bind(body)
 	case wire.Describe:
-		p.say("ParameterDescription")
-		if strings.HasPrefix(p.parsed, "rows") {
-			p.say("RowDescription")
-		} else {
-			p.say("NoData")
-		}
+		p.describe(body[0], strings.TrimSuffix(body[1:], "\x00"))
 	case wire.Execute:
-		p.execute(p.parsed, false)
+		name, limit, _ := strings.Cut(body, "\x00")
+		p.run(name, int(binary.BigEndian.Uint32([]byte(limit))))
 	case wire.Close:
+		if name := strings.TrimSuffix(body[1:], "\x00"); body[0] == 'S' {
+			delete(p.stmts, name)
+		} else {
+			delete(p.portals, name)
+		}
 		p.say("CloseComplete")
 	}
+}
+
+func verb(text string) string { return strings.Fields(text + " ;")[0] }
+
+func (p *postgres) aborted(text string) bool {
+	v := verb(text)
+	return p.status == wire.Failed && v != "commit" && v != "rollback" && v != "ROLLBACK"
+}
+
+const abortedMessage = "current transaction is aborted, commands ignored until end of transaction block"
+
+func (p *postgres) parse(body string) {
+	name, rest, _ := strings.Cut(body, "\x00")
+	text, types, _ := strings.Cut(rest, "\x00")
+	if name == "" {
+		delete(p.stmts, "")
+	}
+	switch {
+	case verb(text) == "unparsable":
+		p.error("42601", text)
+	case p.aborted(text):
+		p.error("25P02", abortedMessage)
+	case p.stmts[name] != nil:
+		p.error("42P05", `prepared statement "`+name+`" already exists`)
+	default:
+		p.stmts[name] = &prepared{text, types, p.schema()}
+		p.say("ParseComplete")
+	}
+}
+
+func (p *postgres) lookup(name string) *prepared {
+	st := p.stmts[name]
+	switch {
+	case st != nil:
+	case name == "":
+		p.error("26000", "unnamed prepared statement does not exist")
+	default:
+		p.error("26000", `prepared statement "`+name+`" does not exist`)
+	}
+	return st
+}
+
+func (p *postgres) bind(body string) {
+	name, rest, _ := strings.Cut(body, "\x00")
+	stmt, _, _ := strings.Cut(rest, "\x00")
+	st := p.lookup(stmt)
+	switch {
+	case st == nil:
+	case p.aborted(st.text):
+		p.error("25P02", abortedMessage)
+	case returnsRows(st.text) && st.version != p.schema():
+		p.error("0A000", "cached plan must not change result type")
+	case name != "" && p.portals[name] != nil:
+		p.error("42P03", `cursor "`+name+`" already exists`)
+	default:
+		p.portals[name] = &portal{st: st}
+		p.say("BindComplete")
+	}
+}
+
+func returnsRows(text string) bool {
+	v := verb(text)
+	return v == "rows" || v == "value" || v == "recall"
+}
+
+func (p *postgres) describe(kind byte, name string) {
+	var st *prepared
+	if kind == 'S' {
+		st = p.lookup(name)
+	} else if o := p.portals[name]; o != nil {
+		st = o.st
+	} else {
+		p.error("34000", `portal "`+name+`" does not exist`)
+	}
+	if st == nil {
+		return
+	}
+	// PostgreSQL describes what returns no rows in a failed transaction too. The router
+	// does so only where the connection holds it, since nothing can be parsed then: the
+	// one difference that this model leaves out.
+	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE") {
+		p.error("25P02", abortedMessage)
+		return
+	}
+	if kind == 'S' {
+		p.out = append(p.out, message(wire.ParameterDescription, st.types)...)
+	}
+	if returnsRows(st.text) {
+		p.describeRows(st.text, st.version)
+	} else {
+		p.say("NoData")
+	}
+}
+
+func (p *postgres) describeRows(text string, version int) {
+	p.say("RowDescription", fmt.Sprintf("%s v%d", append(strings.Fields(text), "", "", "")[2], version))
+}
+
+// schema is the version of the tables that it sees.
+func (p *postgres) schema() int {
+	if p.replica {
+		return p.version
+	}
+	return p.cl.version
+}
+
+// run executes a portal.
+func (p *postgres) run(name string, limit int) {
+	o := p.portals[name]
+	switch {
+	case o == nil:
+		p.error("34000", `portal "`+name+`" does not exist`)
+	case p.aborted(o.st.text):
+		p.error("25P02", abortedMessage)
+	case verb(o.st.text) == "rows" && limit > 0:
+		f := append(strings.Fields(o.st.text), "", "")
+		n, _ := strconv.Atoi(f[1])
+		for range limit {
+			if o.sent == n {
+				break
+			}
+			p.row(strconv.Itoa(o.sent), f[2], o.st.version)
+			o.sent++
+		}
+		if o.sent < n {
+			p.say("PortalSuspended")
+			return
+		}
+		p.say("CommandComplete", o.st.text)
+	case o.done && verb(o.st.text) != "rows":
+		p.error("55000", `portal "`+name+`" cannot be run`)
+	default:
+		o.done = true
+		p.execute(o.st.text, o.st)
+	}
+}
+
+// row sends a row, which says by which description it is to be read.
+func (p *postgres) row(value, id string, version int) {
+	p.say("DataRow", value, id, fmt.Sprintf("v%d", version))
 }
 
 func (p *postgres) query(stmts []string) {
@@ -128,7 +294,7 @@ func (p *postgres) query(stmts []string) {
 		if s == "" {
 			continue
 		}
-		if !p.execute(s, true) {
+		if !p.execute(s, nil) {
 			return // with an error, which sends ReadyForQuery
 		}
 		if p.copying != "" {
@@ -139,40 +305,49 @@ func (p *postgres) query(stmts []string) {
 	p.ready()
 }
 
-// execute runs one statement and reports whether it has not failed.
-func (p *postgres) execute(stmt string, simple bool) bool {
+// execute runs one statement, prepared or of a simple query, and reports whether it
+// has not failed. Tables are not altered between the Bind and the end.
+func (p *postgres) execute(stmt string, st *prepared) bool {
 	f := append(strings.Fields(stmt), "", "", "")
 	verb, arg, id := f[0], f[1], f[2]
-	if p.status == wire.Failed && verb != "commit" && verb != "rollback" {
-		return p.error("25P02", stmt)
+	if p.aborted(stmt) {
+		return p.error("25P02", abortedMessage)
+	}
+	switch verb {
+	case "write", "defer", "alter", "copyin":
+		p.writing(stmt)
+	case "DEALLOCATE", "DISCARD":
+		return p.forget(strings.ToUpper(verb), arg)
 	}
 	if p.replica && verb != "rows" && verb != "value" && verb != "recall" && verb != "copyout" && verb != "fail" {
 		panic(promise("a replica was sent " + stmt))
 	}
 	switch verb {
 	case "rows", "value", "recall":
-		if simple {
-			p.say("RowDescription")
+		version := p.schema()
+		if st != nil {
+			version = st.version
+		} else {
+			p.describeRows(stmt, version)
 		}
 		switch verb {
 		case "value":
-			p.say("DataRow", strconv.FormatUint(p.seen(), 10), id)
+			p.row(strconv.FormatUint(p.seen(), 10), id, version)
 		case "recall":
-			p.say("DataRow", p.memory, id)
+			p.row(p.memory, id, version)
 		default:
 			n, _ := strconv.Atoi(arg)
 			for i := range n {
-				p.say("DataRow", strconv.Itoa(i), id)
-			}
-			if n == 3 && !simple {
-				p.say("PortalSuspended")
-				return true
+				p.row(strconv.Itoa(i), id, version)
 			}
 		}
 	case "write", "defer":
 		p.cl.writes++
 		p.cl.ran[id]++
 		p.deferred = p.deferred || verb == "defer"
+	case "alter":
+		p.cl.writes++
+		p.cl.version++
 	case "remember":
 		p.memory = arg
 	case "notice":
@@ -198,6 +373,28 @@ func (p *postgres) execute(stmt string, simple bool) bool {
 		return p.error("42601", stmt)
 	}
 	p.say("CommandComplete", stmt)
+	return true
+}
+
+// forget executes DEALLOCATE or DISCARD ALL.
+func (p *postgres) forget(verb, name string) bool {
+	switch {
+	case name == "ALL":
+		for n := range p.stmts {
+			if n != "" {
+				delete(p.stmts, n)
+			}
+		}
+		if verb == "DISCARD" {
+			p.memory = ""
+		}
+		p.say("CommandComplete", verb+" ALL")
+	case p.stmts[name] == nil:
+		return p.error("26000", `prepared statement "`+name+`" does not exist`)
+	default:
+		delete(p.stmts, name)
+		p.say("CommandComplete", verb)
+	}
 	return true
 }
 
@@ -261,16 +458,18 @@ func (p *postgres) sync() {
 func (p *postgres) ready() {
 	if p.status == wire.Idle {
 		p.deferred = false
+		clear(p.portals) // they end with their transaction
 	}
 	p.out = append(p.out, message(wire.ReadyForQuery, string(p.status))...)
 }
 
 // idle reports whether another client could get the connection. What is left of
-// copied data does no harm: it is ignored before the next command is read.
+// copied data does no harm, nor does a Flush: it is ignored before the next command
+// is read.
 func (p *postgres) idle() bool {
 	for len(p.in) > 0 {
 		typ, total, err := wire.Header(p.in)
-		if err != nil || total == 0 || total > len(p.in) || typ != wire.CopyData && typ != wire.CopyDone && typ != wire.CopyFail {
+		if err != nil || total == 0 || total > len(p.in) || typ != wire.CopyData && typ != wire.CopyDone && typ != wire.CopyFail && typ != wire.Flush {
 			return false
 		}
 		p.step()

@@ -1,7 +1,10 @@
 package session_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -50,6 +53,80 @@ func TestSnapshotRestores(t *testing.T) {
 	}
 }
 
+// TestPreparedTravels moves what a client has prepared into another session, by
+// way of a record: it uses it as if nothing had happened, and what it was told of a
+// statement still counts.
+func TestPreparedTravels(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"start server_version=15.4", `known "SELECT 1" read`, `known "SELECT \xff" write unproven`,
+		`client Parse "a" "SELECT 1" "23" Describe "Sa" Parse "" "SELECT \xff" Parse "d" "DEALLOCATE a" Sync`, "granted primary",
+		`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id" ParseComplete ReadyForQuery`,
+	} {
+		p.event(e)
+	}
+	live := p.o.s.Snapshot()
+	if n := len(live.Prepared); n != 3 {
+		t.Fatalf("%d statements travel, want 3: %+v", n, live.Prepared)
+	}
+	js, err := json.Marshal(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := record()
+	if err := json.Unmarshal(js, &rec.Live); err != nil {
+		t.Fatal(err)
+	}
+	p.begin(rec)
+	p.event("start")
+	if got := p.o.s.Snapshot(); !reflect.DeepEqual(got, live) {
+		t.Errorf("restored\n%+v\nwant\n%+v", got, live)
+	}
+	for _, c := range []struct{ event, want string }{
+		{`client Bind "a" Execute Sync`, "acquire read"},
+		{"granted replica", `replica< Parse "pgpilot_`},
+		{`replica ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "other"`, "acquire unprepared"},
+		{"granted primary conn=2", `primary< Parse "pgpilot_`},
+		{`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id"`, `primary< Bind "" "pgpilot_`},
+		{`primary BindComplete CommandComplete "SELECT 0" ReadyForQuery`, "client< BindComplete"},
+		{`client Bind "d" Execute Sync`, "acquire write"},
+		{"granted primary", `client< BindComplete | CommandComplete "DEALLOCATE"`},
+	} {
+		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
+			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
+		}
+	}
+}
+
+// TestLongSequence sends a sequence that reads and is longer than what is gathered
+// of one: it goes to the primary and streams there, though its Sync is still to
+// come.
+func TestLongSequence(t *testing.T) {
+	p := newPlay(t, 0)
+	p.event(`known "SELECT 1" read`)
+	p.event("start server_version=15.4")
+	b, err := encode(clientKinds, []string{"Parse", "Bind", `"`, `"`, "size=3000000", "Execute", "Sync"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquired := 0
+	for n := 0; n < len(b); {
+		piece := b[n:min(n+64<<10, len(b))]
+		p.o.client(piece)
+		n += len(piece)
+		if p.o.s.Phase() == session.Queued {
+			acquired = n
+			p.event("granted primary")
+		}
+		if acquired > 0 && len(p.o.clientUnread) > 0 {
+			t.Fatalf("%d bytes wait", len(p.o.clientUnread))
+		}
+	}
+	if acquired == 0 || acquired > 1<<20+64<<10 || !bytes.Equal(p.sent["primary"], b) {
+		t.Errorf("a connection was asked for at %d bytes, and %d were sent", acquired, len(p.sent["primary"]))
+	}
+}
+
 // TestSteadyReadAllocatesNothing runs a simple read from the client's bytes to
 // the release of the connection.
 func TestSteadyReadAllocatesNothing(t *testing.T) {
@@ -62,7 +139,7 @@ func TestSteadyReadAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1"}
+	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements)}
 	read := func() {
 		if n := s.FromClient(query); n != 0 || s.Phase() != session.Queued {
 			t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
@@ -86,6 +163,68 @@ func TestSteadyReadAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestSteadySequencesAllocateNothing runs reads of the extended protocol from the
+// client's bytes to the release of the connection: of a named statement that the
+// connection holds, and of an unnamed one, as the drivers send them. Each leaves
+// in one piece.
+func TestSteadySequencesAllocateNothing(t *testing.T) {
+	for name, c := range map[string]struct{ sent, answer []string }{
+		"named": {
+			sent:   []string{"Bind", `"a`, "Execute", "Sync"},
+			answer: []string{"BindComplete", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+		"unnamed": {
+			sent:   []string{"Parse", "Bind", "Describe", `"P`, "Execute", "Sync"},
+			answer: []string{"ParseComplete", "BindComplete", "RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+		"unnamed, its statement described": {
+			sent:   []string{"Parse", "Describe", "Bind", "Execute", "Sync"},
+			answer: []string{"ParseComplete", "ParameterDescription", "RowDescription", "BindComplete", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := &steady{keep: make([]byte, 0, 64)}
+			s := session.New(record(), env)
+			s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
+			s.Reset()
+			grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements)}
+			run := func(sent, answer []byte) {
+				if n := s.FromClient(sent); n != 0 || s.Phase() != session.Queued {
+					t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
+				}
+				s.Reset()
+				s.Granted(grant)
+				if n := s.FromClient(sent); n != len(sent) || s.Phase() != session.Busy {
+					t.Fatalf("used %d, %s; want the sequence to be sent", n, s.Phase())
+				}
+				if as := s.Actions(); len(as) != 1 || as[0].Op != session.OpToServer {
+					t.Fatalf("%+v; want one send of the whole sequence", as)
+				}
+				s.Reset()
+				if n := s.FromServer(session.ReplicaSlot, answer); n != len(answer) || s.Phase() != session.Idle || s.Holds(session.ReplicaSlot) {
+					t.Fatalf("used %d, %s; want the answer to be shown and the connection released", n, s.Phase())
+				}
+				if as := s.Actions(); len(as) != 3 || len(as[0].Data) != len(answer) {
+					t.Fatalf("%+v; want one send of the whole answer", as)
+				}
+				s.Reset()
+			}
+			encoded := func(kinds []kind, ws ...string) []byte {
+				b, err := encode(kinds, ws)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			run(encoded(clientKinds, "Parse", `"a`, `"SELECT 1`, "Sync"), encoded(serverKinds, "ParseComplete", "ReadyForQuery"))
+			sent, answer := encoded(clientKinds, c.sent...), encoded(serverKinds, c.answer...)
+			if n := testing.AllocsPerRun(200, func() { run(sent, answer) }); n != 0 {
+				t.Errorf("a sequence allocates %v times", n)
+			}
+		})
+	}
+}
+
 // steady is an Env that allocates nothing: all statements read.
 type steady struct {
 	settings session.Settings
@@ -93,7 +232,7 @@ type steady struct {
 }
 
 func (e *steady) Settings() *session.Settings {
-	e.settings = session.Settings{Strict: true, MaxText: 1 << 20}
+	e.settings = session.Settings{Strict: true, MaxText: 1 << 20, MaxStatements: 100}
 	return &e.settings
 }
 

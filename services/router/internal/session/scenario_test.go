@@ -132,10 +132,14 @@ type play struct {
 	sent map[string][]byte
 	done []string
 	mark uint64
+	// accounts are what connections hold of prepared statements, by name; lent are the
+	// names of those that the session has.
+	accounts map[string]*session.Statements
+	lent     [2]string
 }
 
 func newPlay(t *testing.T, piece int) *play {
-	p := &play{t: t, piece: piece, held: map[string][]byte{}, sent: map[string][]byte{}, to: map[string]*printer{
+	p := &play{t: t, piece: piece, held: map[string][]byte{}, accounts: map[string]*session.Statements{}, sent: map[string][]byte{}, to: map[string]*printer{
 		"client": {kinds: serverKinds}, "primary": {kinds: clientKinds}, "replica": {kinds: clientKinds},
 	}}
 	p.begin(record())
@@ -178,6 +182,9 @@ func (p *play) act(a session.Action, data []byte) {
 		}
 	case session.OpRelease:
 		s += fmt.Sprintf(" %s %s", a.Slot, a.How)
+		if a.How != session.Clean { // closed or reset
+			delete(p.accounts, p.lent[a.Slot])
+		}
 		p.to[a.Slot.String()].rest = 0
 	case session.OpSettle:
 		p.mark = a.Mark
@@ -245,7 +252,7 @@ func (p *play) run(name string, args []string) error {
 	case "primary", "replica":
 		return p.bytes(name, serverKinds, args, func(b []byte) { p.o.server(slot(name), b) })
 	case "granted":
-		p.o.granted(grant(args))
+		p.o.granted(p.grant(args))
 	case "refused":
 		p.o.tell(func() {
 			s.Refuse(&session.Problem{Code: args[0], Message: strings.TrimPrefix(args[1], `"`)})
@@ -291,12 +298,16 @@ func (p *play) set(args []string) error {
 			p.o.settings.Strict = v == "on"
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
-		case "max-text":
+		case "max-text", "max-statements":
 			n, err := strconv.Atoi(v)
 			if err != nil {
 				return err
 			}
-			p.o.settings.MaxText = n
+			if k == "max-text" {
+				p.o.settings.MaxText = n
+			} else {
+				p.o.settings.MaxStatements = n
+			}
 		default:
 			return fmt.Errorf("no setting is called %s", k)
 		}
@@ -370,8 +381,9 @@ func judgement(args []string) verdict.Verdict {
 	return v
 }
 
-// grant reads a slot and options. Backend 0 is the primary, 1 a replica.
-func grant(args []string) *session.Grant {
+// grant reads a slot and options. Backend 0 is the primary, 1 a replica; conn=
+// names one of several connections.
+func (p *play) grant(args []string) *session.Grant {
 	g := &session.Grant{
 		Slot: slot(args[0]), Name: "p0", Role: route.RolePrimary, Reason: route.ReasonWrite, Waited: 5 * time.Microsecond,
 		Server:     fence.Server{Run: 1},
@@ -381,12 +393,21 @@ func grant(args []string) *session.Grant {
 		g.Backend, g.Name, g.Role, g.Reason = 1, "r1", route.RoleReplica, route.ReasonRead
 		g.Replayed = lsn.Position{Timeline: 1, LSN: 0x200}
 	}
+	name := args[0]
 	for _, a := range args[1:] {
+		if strings.HasPrefix(a, "conn=") {
+			name += a
+		}
 		if n, err := strconv.Atoi(strings.TrimPrefix(a, "backend=")); err == nil {
 			g.Backend, g.Name = n, fmt.Sprintf("r%d", n)
 		}
 	}
 	g.Server.Backend = g.Backend
+	if p.accounts[name] == nil {
+		p.accounts[name] = new(session.Statements)
+	}
+	p.lent[g.Slot] = name
+	g.Statements = p.accounts[name]
 	return g
 }
 

@@ -2,9 +2,6 @@ package session
 
 import (
 	"bytes"
-	"strings"
-
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -20,6 +17,7 @@ type fate uint8
 const (
 	pass     fate = iota
 	withhold      // the client does not get it
+	replace       // the client gets an error made here instead
 	lose          // the connection is of no further use
 )
 
@@ -29,7 +27,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if slot != s.at {
 		return s.fromAside(slot, b)
 	}
-	if s.again != nil {
+	if s.retry && s.missing == nil {
 		switch dying, sure := outlook(b); {
 		case dying:
 			s.ServerLost(slot)
@@ -38,6 +36,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			return 0
 		}
 	}
+	s.emitMade()
 	used := 0
 	shown := 0 // b[:shown] has been forwarded or withheld
 	show := func(to int) {
@@ -58,7 +57,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			break
 		}
 		n := min(total, len(b)-used)
-		if n < total && whole(typ) && total <= maxHeld {
+		if n < total && (whole(typ) || s.owed.front().st != nil) && total <= maxHeld {
 			break
 		}
 		what := lose
@@ -73,6 +72,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		case withhold:
 			show(used)
 			shown = used + n
+		case replace:
+			show(used)
+			shown = used + n
+			s.report(s.word)
+			s.word = nil
 		}
 		used += n
 		s.fromServer = total - n
@@ -88,9 +92,30 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
+		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
+			s.blocked = false
+			s.enter(Busy)
+		}
+		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
+			show(used)
+			s.emitMade()
+			s.goOn()
+		}
 	}
 	show(used)
+	if !s.held[slot].ok && s.phase != Idle {
+		return len(b)
+	}
 	return used
+}
+
+// begunToShow notes that part of the answer is shown: from here on the read does
+// not run again.
+func (s *Session) begunToShow() {
+	s.retry = false
+	if s.again != nil && s.replayed == len(s.again) {
+		s.forget()
+	}
 }
 
 // fromAside handles what a connection says that is held but not in use. Nothing
@@ -108,7 +133,7 @@ func (s *Session) fromAside(slot Slot, b []byte) int {
 // at only when all of it is there.
 func whole(typ byte) bool {
 	switch typ {
-	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse, wire.NoticeResponse:
+	case wire.ReadyForQuery, wire.ParameterStatus, wire.ErrorResponse, wire.NoticeResponse, wire.CommandComplete:
 		return true
 	}
 	return false
@@ -128,7 +153,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return pass
 	case wire.NoticeResponse, wire.ErrorResponse:
 		last := all && farewell(typ, msg)
-		if last && (s.again != nil || s.phase != Busy && !s.bound(s.at)) {
+		if last && (s.retry || s.phase != Busy && !s.bound(s.at)) {
 			return lose // and nobody needs to hear of it
 		}
 		if typ == wire.ErrorResponse {
@@ -141,16 +166,55 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 				}
 			}
 			s.fatal = s.fatal || last
+			return s.failed(msg)
 		}
 	}
+	front := *s.owed.front()
 	if !s.owed.answered(typ) {
 		return lose
 	}
-	s.forget() // from here on the answer is shown
-	if typ != wire.ReadyForQuery {
-		return pass
+	switch {
+	case front.st == nil:
+	case front.typ == wire.Describe:
+		s.described(&front, typ, msg, all)
+	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
+		s.recycle(front.was)
 	}
-	return s.readiness(msg, all)
+	if front.how == hide {
+		return withhold
+	}
+	s.begunToShow()
+	switch typ {
+	case wire.ReadyForQuery:
+		return s.readiness(msg, all)
+	case wire.CommandComplete:
+		if all {
+			s.completed(msg[wire.HeaderSize:])
+		}
+	}
+	return pass
+}
+
+// What a server says when it has forgotten prepared statements, and with DISCARD
+// ALL everything else that a session may have left in it.
+var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
+
+// completed takes note of a command that has run.
+func (s *Session) completed(tag []byte) {
+	discard := bytes.Equal(tag, discarded)
+	if !discard && !bytes.Equal(tag, deallocated) {
+		return
+	}
+	clear(s.named)
+	h := &s.held[s.at]
+	h.statements.Clear()
+	if discard {
+		s.pin = ""
+		h.used = false
+		if s.unnamed != nil && s.unnamed.raw {
+			s.unnamed = nil // nothing binds the session to it any longer
+		}
+	}
 }
 
 // readiness reads a ReadyForQuery. One with more than the transaction status,
@@ -176,31 +240,6 @@ func (s *Session) showReady() {
 	from := len(s.scratch)
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
 	s.toClient(from)
-}
-
-// farewell reports whether a server says with this message that it ends the
-// connection: with a FATAL error, or, when all of its processes end at once, with a
-// WARNING of class 57P ("PostgreSQL Error Codes").
-func farewell(typ byte, msg []byte) bool {
-	fatal, warning, ends := false, false, false
-	for b := msg[wire.HeaderSize:]; len(b) > 1; {
-		end := bytes.IndexByte(b, 0)
-		if end < 0 {
-			break
-		}
-		switch value := b[1:end]; b[0] {
-		case 'V': // the severity, not localized
-			fatal = string(value) == "FATAL" || string(value) == "PANIC"
-			warning = string(value) == "WARNING"
-		case 'C':
-			ends = bytes.HasPrefix(value, []byte("57P"))
-		}
-		b = b[end+1:]
-	}
-	if typ == wire.ErrorResponse {
-		return fatal
-	}
-	return warning && ends
 }
 
 // flushSize is how much of an answer a server gathers before it sends any, unless
@@ -232,20 +271,11 @@ func outlook(b []byte) (dying, sure bool) {
 // more to send. Of what it sends at once nothing is held back.
 func gathered(typ byte) bool {
 	switch typ {
-	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus:
+	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
+		wire.ParseComplete, wire.BindComplete, wire.CloseComplete, wire.ParameterDescription, wire.NoData, wire.PortalSuspended:
 		return true
 	}
 	return false
-}
-
-// problem reads why a server ends a connection; nil where the client is to blame
-// (class 08: it has broken the protocol), so that its session ends too.
-func problem(msg []byte) *Problem {
-	var e pgproto3.ErrorResponse
-	if err := e.Decode(msg[wire.HeaderSize:]); err != nil || e.Code == "" || strings.HasPrefix(e.Code, "08") {
-		return nil
-	}
-	return &Problem{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
 }
 
 // notified makes the fence dirty: who is told of another session's commit expects
@@ -265,11 +295,25 @@ func (s *Session) ready() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
-	if !s.owed.empty() {
+	s.emitMade()
+	if s.status == wire.Idle && s.owed.syncs == 0 {
+		s.here.st = nil // portals end with their transaction
+	}
+	if s.blocked && s.owed.syncs == 0 && s.owed.simples == 0 {
+		s.blocked = false
+		s.enter(Busy)
+	}
+	if !s.owed.empty() || s.owed.open || s.phase != Busy && s.phase != Idle {
 		return
 	}
+	switch {
+	case s.owed.unsure > 0:
+		s.bind(PinCopy)
+	case s.pin == PinCopy:
+		s.pin = ""
+	}
 	s.do(Action{Op: OpAnswered})
-	s.extended = false
+	s.forget()
 	s.letGo()
 	s.idle()
 }
@@ -334,7 +378,10 @@ func (s *Session) Granted(g *Grant) {
 		return
 	}
 	h := &s.held[g.Slot]
-	h.ok, h.by = true, g.Server
+	h.ok, h.by, h.statements = true, g.Server, g.Statements
+	if h.statements == nil {
+		h.statements = new(Statements)
+	}
 	s.at = g.Slot
 	if s.phase == Login {
 		s.greet(g.Parameters)
@@ -346,10 +393,20 @@ func (s *Session) Granted(g *Grant) {
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
 	if s.again != nil {
-		s.owed.sent(wire.Query)
-		s.do(Action{Op: OpToServer, Slot: s.at, Data: s.again})
-		s.enter(Busy)
+		s.runAgain()
 		return
 	}
 	s.enter(Granted)
+}
+
+// runAgain sends the read that has failed elsewhere.
+func (s *Session) runAgain() {
+	s.enter(Busy)
+	if s.extended {
+		s.replayed, s.seq.next = 0, 0
+		s.replay()
+		return
+	}
+	s.owed.sent(s.simple(wire.Query))
+	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.again})
 }

@@ -17,6 +17,8 @@ type Settings struct {
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
+	// MaxStatements is how many prepared statements a server connection keeps.
+	MaxStatements int
 }
 
 // Env is what a session needs to know from its owner. Like the session, it is
@@ -43,6 +45,8 @@ type Session struct {
 	out   []Action
 	// scratch holds answers made here until the owner has sent them.
 	scratch []byte
+	// built holds what was made for a server, likewise.
+	built []byte
 
 	// status is the transaction status last shown to the client.
 	status byte
@@ -58,23 +62,52 @@ type Session struct {
 	verdict verdict.Verdict
 	known   bool
 	problem Problem
+	// seq is the extended-protocol sequence at the head.
+	seq sequence
+
+	// named and unnamed are what the client has prepared; spare is a former unnamed
+	// one, to be used again.
+	named          map[string]*Statement
+	unnamed, spare *Statement
+	// latest and here are the portal bound last, and the one bound last to a statement
+	// that the router executes.
+	latest, here portal
+	// missing is a statement that the connection in use prepares before the client's
+	// messages go on: as the client knows it, if exact. reparsed says that it has been
+	// parsed for that.
+	missing         *Statement
+	exact, reparsed bool
+	// asking says that a verdict on a Parse in the middle of a sequence has been asked
+	// for.
+	asking bool
+	// sweeps says that what is being answered may remove prepared statements.
+	sweeps bool
 
 	owed answers
+	// blocked says that the client's next message must wait until everything before
+	// it has been answered.
+	blocked bool
 	// extended says that what is being answered began with the extended protocol:
 	// the client's messages are forwarded as they come.
 	extended bool
-	// written says that what is being answered may have written.
-	written bool
+	// taken says that it is a whole sequence, which the client has no more to say to.
+	taken bool
+	// written says that what is being answered may have written. opaque says that it
+	// may have opened a transaction.
+	written, opaque bool
 
 	// fromClient and fromServer are the rest, in bytes, of a message whose beginning
 	// has been handled. discard says that the client's is not forwarded.
 	fromClient, fromServer int
 	discard                bool
 
-	// again is a copy of the read that is running, for as long as none of its answer
-	// has been shown; tried are the backends it has failed on.
-	again []byte
-	tried route.Set
+	// again is a copy of the read that is running; replayed is how much of it has been
+	// sent, and retry says that none of its answer has been shown, so that it may run
+	// elsewhere. tried are the backends it has failed on.
+	again    []byte
+	replayed int
+	retry    bool
+	tried    route.Set
 	// fatal says that the last error shown to the client was FATAL: the server ends
 	// the connection, and so does the router.
 	fatal bool
@@ -106,6 +139,8 @@ type held struct {
 	ok   bool
 	used bool // something may have been left behind in it
 	by   fence.Server
+	// statements is what it holds of prepared statements.
+	statements *Statements
 }
 
 // New makes the session of a record. Start begins it.
@@ -123,6 +158,16 @@ func New(rec *handoff.Record, env Env) *Session {
 		if l.LastRoute != nil {
 			s.last = *l.LastRoute
 		}
+		for i := range l.Prepared {
+			st := unpack(&l.Prepared[i])
+			if l, ok := localOf(st.body[:st.text]); ok {
+				st.local, st.forgets = l, l.kind != deallocate
+				if !s.executes(&l) {
+					st.local = local{}
+				}
+			}
+			s.define(st.client, st)
+		}
 	}
 	return s
 }
@@ -133,7 +178,7 @@ func New(rec *handoff.Record, env Env) *Session {
 func (s *Session) Snapshot() *handoff.Live {
 	last := s.last
 	return &handoff.Live{
-		Shown: s.shown, Pin: s.pin, LastRoute: &last,
+		Shown: s.shown, Pin: s.pin, LastRoute: &last, Prepared: s.travelling(),
 		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
 	}
 }
@@ -164,6 +209,10 @@ func (s *Session) Actions() []Action { return s.out }
 func (s *Session) Reset() {
 	s.out = s.out[:0]
 	s.scratch = s.scratch[:0]
+	s.built = s.built[:0]
+	if cap(s.built) > roomy {
+		s.built = nil
+	}
 }
 
 // Reads reports whether the session looks at further bytes of the client now.
@@ -172,7 +221,8 @@ func (s *Session) Reads() bool {
 	case Idle, Granted, Refused, Skipping:
 		return true
 	case Busy:
-		return s.fromClient > 0 || s.owed.copying || s.extended && s.owed.simples == 0
+		return s.fromClient > 0 || s.owed.copying ||
+			s.extended && !s.taken && s.owed.simples == 0 && s.missing == nil && !s.blocked && !s.asking
 	}
 	return false
 }

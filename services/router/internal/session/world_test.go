@@ -26,6 +26,7 @@ type world struct {
 	conns    [2]*postgres
 	pooled   [2][]*postgres
 	shows    uint64 // the writes that the replica has replayed
+	version  int    // of the tables, as the replica shows them
 	question []byte
 	queued   *route.Request
 	awaiting bool
@@ -51,6 +52,12 @@ func judge(text string) verdict.Verdict {
 		f := append(strings.Fields(s), "", "")
 		switch f[0] {
 		case "rows", "value", "recall", "copyout":
+		case "DISCARD":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.ResetsSession
+		case "DEALLOCATE":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Session
 		case "fail":
 			if f[1] != "r" {
 				v.Kind = verdict.Write
@@ -101,13 +108,37 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 		return // in the middle of what came before, never read, or dirty
 	}
 	typ, total, err := wire.Header(data)
-	if err != nil || typ == wire.CopyData || typ == wire.CopyDone || typ == wire.CopyFail {
-		return
+	if err != nil || typ != wire.Query || total > len(data) {
+		return // the server model looks again when it executes
 	}
-	if typ == wire.Query && total > 0 && total <= len(data) && judge(strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")).Kind == verdict.Read {
+	if judge(strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")).Kind == verdict.Read {
 		return
 	}
 	broken("%.60q is sent while the fence is clean", data)
+}
+
+// connect makes a connection.
+func (w *world) connect(slot session.Slot) *postgres {
+	p := newPostgres(w.cl, slot == session.ReplicaSlot)
+	p.writing = func(stmt string) {
+		if !w.o.closed && w.conns[slot] == p && !w.o.s.Fence().Dirty() {
+			broken("%s runs while the fence is clean", stmt)
+		}
+	}
+	return p
+}
+
+// accounted checks that a connection holds what the session takes it to hold.
+func accounted(p *postgres) {
+	n := 0
+	for name := range p.stmts {
+		if strings.HasPrefix(name, "pgpilot_") && name != "pgpilot_taken" {
+			n++
+		}
+	}
+	if n != p.statements.Len() {
+		broken("a connection holds %d statements and is taken to hold %d", n, p.statements.Len())
+	}
 }
 
 func (w *world) release(a session.Action) {
@@ -122,7 +153,12 @@ func (w *world) release(a session.Action) {
 	if a.How == session.Clean && p.memory != "" {
 		broken("a connection with state is released as clean")
 	}
+	accounted(p)
 	p.memory = ""
+	if a.How == session.Used { // as the pool does: DISCARD ALL
+		p.stmts = map[string]*prepared{}
+		p.statements.Clear()
+	}
 	w.pooled[a.Slot] = append(w.pooled[a.Slot], p)
 }
 
@@ -135,16 +171,17 @@ func (w *world) lend() {
 		slot, reason = session.ReplicaSlot, route.ReasonRead
 	}
 	if w.conns[slot] == nil {
-		if n := len(w.pooled[slot]); n > 0 {
-			w.conns[slot] = w.pooled[slot][n-1]
-			w.pooled[slot] = w.pooled[slot][:n-1]
+		if n := len(w.pooled[slot]); n > 0 && w.r.IntN(3) > 0 {
+			i := w.r.IntN(n)
+			w.conns[slot] = w.pooled[slot][i]
+			w.pooled[slot] = append(w.pooled[slot][:i], w.pooled[slot][i+1:]...)
 		} else {
-			w.conns[slot] = &postgres{cl: w.cl, status: wire.Idle, replica: slot == session.ReplicaSlot}
+			w.conns[slot] = w.connect(slot)
 		}
 	}
 	w.o.granted(&session.Grant{
 		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason,
-		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)},
+		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)}, Statements: &w.conns[slot].statements,
 	})
 }
 
@@ -185,6 +222,9 @@ func (w *world) events() []func() {
 				v = verdict.Unclassified()
 				v.Effects |= verdict.Session
 			}
+			if w.r.IntN(2) == 0 && v.Fingerprint != 0 {
+				w.o.verdicts[string(w.question)] = v
+			}
 			w.question = nil
 			w.o.tell(func() { w.o.s.Judged(v) })
 		})
@@ -206,6 +246,7 @@ func (w *world) events() []func() {
 			continue
 		}
 		p.shows = w.shows
+		p.version = w.schema()
 		if _, total, err := wire.Header(p.in); err == nil && total > 0 && len(p.in) >= total && !p.dead {
 			es = append(es, func() { p.step() })
 		}
@@ -221,6 +262,15 @@ func (w *world) events() []func() {
 		}
 	}
 	return es
+}
+
+// schema is the version of the tables that the replica has replayed: all of it,
+// unless it has not replayed all.
+func (w *world) schema() int {
+	if w.shows >= w.cl.writes {
+		w.version = w.cl.version
+	}
+	return w.version
 }
 
 // piece is the size of a part of n bytes: often all, often a few.

@@ -1,0 +1,244 @@
+package session
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
+// local is a statement about prepared statements that the router executes itself:
+// on servers they have other names, and are not only this client's.
+type local struct {
+	kind localKind
+	// name is the statement's of DEALLOCATE.
+	name string
+}
+
+type localKind uint8
+
+const (
+	notLocal localKind = iota
+	deallocate
+	deallocateAll
+	discardAll
+)
+
+// maxLocal is the longest text that is looked at as one, in bytes.
+const maxLocal = 256
+
+// localOf reads DEALLOCATE and DISCARD ALL (PostgreSQL documentation: "SQL
+// Commands"), written without comments.
+func localOf(text []byte) (local, bool) {
+	if len(text) > maxLocal {
+		return local{}, false
+	}
+	verb, rest := word(text)
+	switch {
+	case bytes.EqualFold(verb, []byte("deallocate")):
+		if w, after := word(rest); bytes.EqualFold(w, []byte("prepare")) && len(bytes.Trim(after, space+";")) > 0 {
+			rest = after
+		}
+		rest = bytes.TrimRight(bytes.TrimSpace(rest), space+";")
+		if bytes.EqualFold(rest, []byte("all")) {
+			return local{kind: deallocateAll}, true
+		}
+		name, ok := identifier(rest)
+		return local{kind: deallocate, name: name}, ok
+	case bytes.EqualFold(verb, []byte("discard")):
+		ok := bytes.EqualFold(bytes.TrimRight(bytes.TrimSpace(rest), space+";"), []byte("all"))
+		return local{kind: discardAll}, ok
+	}
+	return local{}, false
+}
+
+// word cuts off the first word.
+func word(b []byte) (w, rest []byte) {
+	b = bytes.TrimLeft(b, space)
+	i := bytes.IndexAny(b, space)
+	if i < 0 {
+		return b, nil
+	}
+	return b[:i], b[i:]
+}
+
+// identifier reads an SQL identifier that is all of b ("SQL Syntax: Lexical
+// Structure").
+func identifier(b []byte) (string, bool) {
+	if len(b) >= 2 && b[0] == '"' && b[len(b)-1] == '"' {
+		name := strings.ReplaceAll(string(b[1:len(b)-1]), `""`, "\x00")
+		if name == "" || strings.Contains(name, `"`) {
+			return "", false
+		}
+		return strings.ReplaceAll(name, "\x00", `"`), true
+	}
+	for i, c := range b {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '$') {
+			return "", false
+		}
+	}
+	return strings.ToLower(string(b)), len(b) > 0
+}
+
+// executes reports whether the router executes it: if it can only be about what
+// the client has prepared with Parse. Statements prepared with SQL bind the session
+// to their connection.
+func (s *Session) executes(l *local) bool {
+	switch l.kind {
+	case deallocate:
+		st := s.named[l.name]
+		return st != nil && !st.raw || st == nil && s.pin == ""
+	case deallocateAll:
+		return s.pin == ""
+	}
+	return false
+}
+
+// queryHere executes a simple query that is the router's to execute. In a failed
+// transaction there are none: the server says so.
+func (s *Session) queryHere(text []byte) bool {
+	if s.status == wire.Failed {
+		return false
+	}
+	l, ok := localOf(text)
+	switch {
+	case !ok:
+		return false
+	case l.kind == discardAll && s.pin == "" && s.status == wire.Idle && !s.bound(PrimarySlot):
+		// There is nothing else to discard.
+		clear(s.named)
+	case !s.executes(&l):
+		return false
+	case l.kind == deallocate && s.named[l.name] == nil:
+		return false // the server's error fails its transaction
+	case l.kind == deallocate:
+		s.define(l.name, nil)
+	default:
+		clear(s.named)
+	}
+	s.unnamed = nil // as with every simple query
+	from := len(s.scratch)
+	s.scratch = appendTag(s.scratch, &l)
+	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
+	s.toClient(from)
+	return true
+}
+
+// parseHere notes a statement that the router executes. What becomes of it is
+// known only after the sequences before it.
+func (s *Session) parseHere(name, body []byte, l local, total int, run *forwarding) int {
+	if s.owed.syncs > 0 {
+		return s.wait()
+	}
+	s.seq.parsed()
+	if s.status == wire.Failed {
+		s.fail(run, &aborted)
+		return total
+	}
+	st := &Statement{client: string(name), local: l, body: bytes.Clone(body), text: bytes.IndexByte(body, 0), verdict: forgets}
+	o := owed{typ: wire.Parse, how: made, st: st, scope: namedScope, undoes: true, name: st.client, was: s.statement(name)}
+	if len(name) == 0 {
+		o.scope = unnamedScope
+	}
+	s.define(st.client, st)
+	s.owed.sent(o)
+	return total
+}
+
+// bindHere binds one.
+func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte, run *forwarding) int {
+	if s.owed.syncs > 0 {
+		return s.wait()
+	}
+	if s.status == wire.Failed {
+		s.fail(run, &aborted)
+	} else {
+		s.binds(portal, st)
+		s.owed.sent(owed{typ: wire.Bind, how: made, st: st})
+	}
+	return s.drop(total, rest)
+}
+
+// execute translates a whole Execute. Behind one that forgets all prepared
+// statements on the server, it is to be known first that it has.
+func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) int {
+	name, _, ok := cutString(rest[wire.HeaderSize:total])
+	if ok && s.here.is(name) {
+		return s.executeHere(total, run)
+	}
+	n := s.pass(owed{typ: wire.Execute}, total, rest, all, at, run)
+	if ok && s.latest.is(name) && s.latest.st.forgets {
+		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
+		return n + s.wait()
+	}
+	return n
+}
+
+// executeHere executes it in its place in the sequence.
+func (s *Session) executeHere(total int, run *forwarding) int {
+	switch {
+	case s.owed.syncs > 0: // it may have ended with its transaction
+		return s.wait()
+	case s.status == wire.Failed:
+		s.fail(run, &aborted)
+		return total
+	case s.here.ran:
+		s.fail(run, &Problem{Code: "55000", Message: "portal " + quoted(string(s.here.name)) + " cannot be run"})
+		return total
+	}
+	s.here.ran = true
+	l := &s.here.st.local
+	o := owed{typ: wire.Execute, how: made, st: s.here.st, scope: namedScope}
+	if l.kind == deallocate {
+		st := s.named[l.name]
+		if st == nil {
+			s.fail(run, unknown(l.name))
+			return total
+		}
+		o.undoes, o.name, o.was = true, l.name, st
+		s.define(l.name, nil)
+	} else {
+		o.all = s.named
+		if o.all == nil {
+			o.all = map[string]*Statement{}
+		}
+		s.named = nil
+	}
+	s.owed.sent(o)
+	return total
+}
+
+// emitMade answers what needs no server, once its turn has come.
+func (s *Session) emitMade() {
+	from := len(s.scratch)
+	for o := s.owed.front(); o.how == made; o = s.owed.front() {
+		switch o.typ {
+		case wire.Parse:
+			s.scratch = append(s.scratch, wire.ParseComplete, 0, 0, 0, 4)
+		case wire.Bind:
+			s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
+		case wire.Describe:
+			if !o.portal {
+				s.scratch = append(s.scratch, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
+			}
+			s.scratch = append(s.scratch, wire.NoData, 0, 0, 0, 4)
+		case wire.Execute:
+			s.scratch = appendTag(s.scratch, &o.st.local)
+		case wire.Close:
+			s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
+		}
+		s.owed.pop()
+	}
+	if len(s.scratch) > from {
+		s.begunToShow()
+		s.toClient(from)
+	}
+}
+
+// appendTag adds the CommandComplete of a statement executed here.
+func appendTag(b []byte, l *local) []byte {
+	tag := [...]string{deallocate: "DEALLOCATE", deallocateAll: "DEALLOCATE ALL", discardAll: "DISCARD ALL"}[l.kind]
+	b = append(b, wire.CommandComplete, 0, 0, 0, byte(4+len(tag)+1))
+	return append(append(b, tag...), 0)
+}

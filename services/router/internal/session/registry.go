@@ -1,0 +1,140 @@
+package session
+
+import (
+	"bytes"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
+// What the client has prepared changes when a message that changes it is sent, so
+// that what follows is translated as it will be meant; if the server then fails,
+// the changes of the messages that it discards are taken back. A message whose
+// meaning depends on whether an earlier sequence fails waits for its end.
+
+// statement gives what the client has prepared under a name; nil for nothing.
+func (s *Session) statement(name []byte) *Statement {
+	if len(name) == 0 {
+		return s.unnamed
+	}
+	return s.named[string(name)]
+}
+
+// define notes a statement under the client's name; nil removes it.
+func (s *Session) define(name string, st *Statement) {
+	switch {
+	case name == "":
+		s.unnamed = st
+	case st == nil:
+		delete(s.named, name)
+	default:
+		if s.named == nil {
+			s.named = map[string]*Statement{}
+		}
+		s.named[name] = st
+	}
+}
+
+// takeBack undoes what messages did to the client's statements that have not been
+// executed. failed says that the first of them has been, and has failed.
+func (s *Session) takeBack(dropped []owed, failed bool) {
+	held := s.held[s.at].statements // nil if the connection is gone
+	for i := len(dropped) - 1; i >= 0; i-- {
+		o := &dropped[i]
+		own := o.typ == wire.Parse && o.how != made && o.st != nil
+		switch {
+		case o.all != nil:
+			s.named = o.all
+		case o.undoes && own && o.name == "" && failed && i == 0:
+			s.putBack("", nil) // Parse begins by removing it
+		case o.undoes:
+			s.putBack(o.name, o.was)
+		}
+		if o.typ == wire.Bind && o.how == made {
+			s.here.st = nil
+		}
+		switch {
+		case held == nil:
+		case own:
+			held.remove(o.st)
+		case o.typ == wire.Close && o.how == hide && o.name != "":
+			held.restore(o.name)
+		}
+		*o = owed{}
+	}
+}
+
+// putBack has the name stand for what it stood for, unless a message behind those
+// taken back has changed it since.
+func (s *Session) putBack(name string, was *Statement) {
+	later := s.owed.all()
+	for i := range later {
+		if o := &later[i]; o.undoes && o.all == nil && o.name == name {
+			o.was = was
+			return
+		}
+	}
+	s.define(name, was)
+}
+
+// recycle keeps an unnamed statement that has been replaced for the next one.
+func (s *Session) recycle(st *Statement) {
+	if st == nil || st == s.unnamed || cap(st.body) > roomy {
+		return
+	}
+	if s.latest.st == st {
+		s.latest.st = nil
+	}
+	if s.here.st == st {
+		return
+	}
+	s.spare = st
+}
+
+// portal is what the session remembers of a portal: the statement that it runs,
+// nil if there is none, and whether the router has executed it.
+type portal struct {
+	name []byte
+	st   *Statement
+	ran  bool
+}
+
+// is reports whether the portal has that name and is there.
+func (p *portal) is(name []byte) bool { return p.st != nil && bytes.Equal(p.name, name) }
+
+func (p *portal) set(name []byte, st *Statement) {
+	p.name, p.st, p.ran = append(p.name[:0], name...), st, false
+}
+
+// binds notes which statement a portal runs, nil for one that is not known:
+// describing it tells of the statement's rows.
+func (s *Session) binds(name []byte, st *Statement) {
+	if s.here.is(name) {
+		s.here.st = nil
+	}
+	s.latest.st = nil
+	switch {
+	case st == nil || len(name) > maxName:
+	case st.local.kind != notLocal:
+		s.here.set(name, st)
+	default:
+		s.latest.set(name, st)
+	}
+}
+
+// effects notes what a statement that is about to be sent may do, before its
+// first byte is forwarded.
+func (s *Session) effects(v verdict.Verdict) {
+	h := &s.held[s.at]
+	if v.Kind != verdict.Read {
+		s.write(h)
+	}
+	if v.Effects.Has(verdict.Session) {
+		s.bind(PinSession)
+	}
+	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
+		h.used = true
+	}
+	s.opaque = s.opaque || v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction)
+	s.sweeps = s.sweeps || v.Effects&(verdict.Session|verdict.ResetsSession) != 0
+}

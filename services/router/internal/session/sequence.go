@@ -1,0 +1,259 @@
+package session
+
+import (
+	"bytes"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
+// sequence is what is known of the extended-protocol messages at the head of the
+// client's bytes: everything up to a Sync is one implicit transaction and goes to
+// one server ("Message Flow: Extended Query").
+type sequence struct {
+	// scanned is how many bytes have been looked at. whole says that they end with
+	// the Sync.
+	scanned int
+	whole   bool
+	// verdict is of all of it together, as far as it has been looked at.
+	verdict verdict.Verdict
+	// parses are its Parse messages, with the place of their names; next is how many
+	// of them have been sent.
+	parses []parsed
+	next   int
+}
+
+type parsed struct {
+	from, to int
+	verdict  verdict.Verdict
+}
+
+// parsed notes that the next Parse has been sent.
+func (q *sequence) parsed() { q.next = min(q.next+1, len(q.parses)) }
+
+// defines gives the last Parse under a name in the sequence at the start of b; nil
+// for none.
+func (q *sequence) defines(b, name []byte) *parsed {
+	for i := len(q.parses) - 1; i >= 0; i-- {
+		if p := &q.parses[i]; bytes.Equal(b[p.from:p.to], name) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (q *sequence) reset() {
+	if cap(q.parses) > roomy {
+		q.parses = nil
+	}
+	*q = sequence{parses: q.parses[:0]}
+}
+
+// maxSequence is how much of a sequence is gathered before it is known to read,
+// in bytes; one that is longer goes to the primary.
+const maxSequence = 1 << 20
+
+// outcome of a survey.
+type outcome uint8
+
+const (
+	known outcome = iota
+	more          // bytes are needed
+	asked         // a verdict is needed
+)
+
+// survey looks ahead at a sequence whose head is at the start of b, until it is
+// known where it goes. Where it goes to the primary anyway, it looks at what is
+// there, for the verdicts: a text that nobody judged pins the session.
+func (s *Session) survey(b []byte, anyway bool) outcome {
+	q := &s.seq
+	if q.scanned == 0 {
+		q.reset()
+		q.verdict = verdict.Verdict{Kind: verdict.Read}
+	}
+	for {
+		msg := b[q.scanned:]
+		typ, total, err := wire.Header(msg)
+		switch {
+		case err != nil:
+			q.join(verdict.Unclassified())
+			return known
+		case total == 0 || total > len(msg):
+			switch {
+			case anyway && q.scanned > 0:
+				return known
+			case q.scanned+max(total, len(msg)) > maxSequence:
+				q.join(verdict.Unclassified())
+				return known
+			}
+			return more
+		}
+		msg = msg[:total]
+		switch typ {
+		case wire.Parse:
+			if !s.surveyParse(msg) {
+				return asked
+			}
+		case wire.Bind:
+			q.join(s.verdictOfBind(b, msg))
+		case wire.Describe, wire.Execute, wire.Close:
+		case wire.Sync:
+			q.scanned += total
+			q.whole = true
+			return known
+		default: // no more of it may be waited for, or it is no sequence
+			q.join(verdict.Unclassified())
+			return known
+		}
+		q.scanned += total
+		anyway = anyway || q.verdict.Kind != verdict.Read
+	}
+}
+
+// join adds a statement's verdict.
+func (q *sequence) join(v verdict.Verdict) {
+	if v.Kind != verdict.Read {
+		q.verdict.Kind = v.Kind
+	}
+	q.verdict.Effects |= v.Effects
+}
+
+// surveyParse looks at a Parse. It reports false if the verdict on it has been
+// asked for.
+func (s *Session) surveyParse(msg []byte) bool {
+	q := &s.seq
+	name, text, ok := splitParse(msg)
+	v := verdict.Unclassified()
+	if ok {
+		v, ok = s.judge(text)
+		if !ok {
+			return false
+		}
+	}
+	from := q.scanned + wire.HeaderSize
+	q.parses = append(q.parses, parsed{from, from + len(name), v})
+	q.join(v)
+	return true
+}
+
+// judge gives the verdict on a text, or asks for it and reports false.
+func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
+	if s.known {
+		s.known = false
+		return s.verdict, true
+	}
+	if len(text) > s.env.Settings().MaxText {
+		return unlooked(), true
+	}
+	if _, ok := localOf(text); ok {
+		return forgets, true
+	}
+	v, ok := s.env.Verdict(s, text)
+	if !ok {
+		s.do(Action{Op: OpJudge, Data: text})
+		s.enter(Judging)
+	}
+	return v, ok
+}
+
+// forgets is the verdict on DEALLOCATE and DISCARD ALL, where the server executes
+// them.
+var forgets = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1}
+
+// unlooked is the verdict on a text that nobody looks into: it may hold a SET as
+// well as anything else.
+func unlooked() verdict.Verdict {
+	v := verdict.Unclassified()
+	v.Effects |= verdict.Session
+	return v
+}
+
+// verdictOfBind gives the verdict on the statement that a Bind names, prepared
+// earlier in the sequence or before it. One that is not known is the server's to
+// refuse.
+func (s *Session) verdictOfBind(b, msg []byte) verdict.Verdict {
+	_, name, _, ok := splitBind(msg)
+	if !ok {
+		return verdict.Unclassified()
+	}
+	if p := s.seq.defines(b, name); p != nil {
+		return p.verdict
+	}
+	if st := s.statement(name); st != nil {
+		return st.verdict
+	}
+	return verdict.Unclassified()
+}
+
+// verdictOfParse gives the verdict on the Parse that is being sent. Most have been
+// looked at before; one that has arrived in the middle of a sequence may have to
+// be asked for. Then it reports false.
+func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
+	if q := &s.seq; q.next < len(q.parses) {
+		q.next++
+		return q.parses[q.next-1].verdict, true
+	}
+	if s.known {
+		s.known = false
+		return s.verdict, true
+	}
+	if _, ok := localOf(text); ok {
+		return forgets, true
+	}
+	v, ok := s.env.Verdict(s, text)
+	if !ok {
+		s.asking = true
+		s.do(Action{Op: OpJudge, Data: text})
+	}
+	return v, ok
+}
+
+// unask forgets the question about a Parse in the middle of a sequence.
+func (s *Session) unask() {
+	if s.asking {
+		s.asking = false
+		s.do(Action{Op: OpWithdraw})
+	}
+	s.known = false
+}
+
+// splitParse takes a whole Parse apart ("Message Formats").
+func splitParse(msg []byte) (name, text []byte, ok bool) {
+	name, rest, ok := cutString(msg[wire.HeaderSize:])
+	if !ok {
+		return nil, nil, false
+	}
+	text, types, ok := cutString(rest)
+	if !ok || len(types) < 2 || len(types) != 2+4*(int(types[0])<<8|int(types[1])) {
+		return nil, nil, false
+	}
+	return name, text, true
+}
+
+// splitBind takes the names off a Bind, of which the end may be missing.
+func splitBind(msg []byte) (portal, statement, rest []byte, ok bool) {
+	portal, rest, ok = cutString(msg[wire.HeaderSize:])
+	if !ok {
+		return nil, nil, nil, false
+	}
+	statement, rest, ok = cutString(rest)
+	return portal, statement, rest, ok
+}
+
+// splitTarget takes a whole Describe or Close apart: 'S' and a statement's name,
+// or 'P' and a portal's.
+func splitTarget(msg []byte) (kind byte, name []byte, ok bool) {
+	if len(msg) < wire.HeaderSize+2 {
+		return 0, nil, false
+	}
+	name, ok = wire.CString(msg[wire.HeaderSize+1:])
+	return msg[wire.HeaderSize], name, ok
+}
+
+func cutString(b []byte) (s, rest []byte, ok bool) {
+	i := bytes.IndexByte(b, 0)
+	if i < 0 {
+		return nil, nil, false
+	}
+	return b[:i], b[i+1:], true
+}

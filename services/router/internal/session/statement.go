@@ -1,0 +1,180 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// Statement is what a client has prepared with Parse, independent of any
+// connection: on a server it exists under a name made of its content, so that
+// sessions share it, and is made again wherever it is missing.
+type Statement struct {
+	// client is its client's name for it; empty for the unnamed statement.
+	client string
+	// body is the text and its end, and the parameter types as in Parse: a count and
+	// that many oids. The types freeze at the first Parse, so they belong to what the
+	// statement is.
+	body []byte
+	// text is how much of the body is text.
+	text int
+	id   statementID
+	// server is its name on servers; empty for the unnamed statement.
+	server  string
+	verdict verdict.Verdict
+	// raw says that nobody has looked into the text, nor kept it: the statement lives
+	// on the primary connection, under the client's name.
+	raw bool
+	// local says that the router executes it itself; forgets, that the server executes
+	// it and then has no prepared statements left.
+	local   local
+	forgets bool
+	// told is what its client knows of its parameters and rows.
+	told told
+}
+
+// statementID is a statement's content, hashed so that no client can make one
+// that is taken for another's.
+type statementID [24]byte
+
+// told is what has been said of a statement's parameters and of its rows, if it
+// has been said. The formats of columns are left out: they are a portal's.
+type told struct {
+	params, rows     description
+	isParams, isRows bool
+}
+
+// description is a hash of a ParameterDescription, or of a RowDescription or
+// NoData.
+type description [16]byte
+
+// contradicts reports whether both say something and not the same.
+func (t *told) contradicts(u *told) bool {
+	return t.isParams && u.isParams && t.params != u.params || t.isRows && u.isRows && t.rows != u.rows
+}
+
+// covers reports whether t says all that u says.
+func (t *told) covers(u *told) bool {
+	return (t.isParams || !u.isParams) && (t.isRows || !u.isRows)
+}
+
+// set makes s the statement of a Parse. One that may be the same is compared
+// first.
+func (s *Statement) set(body []byte, text int, like *Statement) {
+	*s = Statement{body: append(s.body[:0], body...), text: text}
+	if like != nil && like.text == text && bytes.Equal(like.body, body) {
+		s.id = like.id
+		return
+	}
+	sum := sha256.Sum256(s.body)
+	copy(s.id[:], sum[:])
+}
+
+// serverPrefix begins the names of statements on servers.
+const serverPrefix = "pgpilot_"
+
+// name gives the statement its names.
+func (s *Statement) name(client string) {
+	s.client = client
+	s.server = serverPrefix + base64.RawURLEncoding.EncodeToString(s.id[:])
+}
+
+// scope says which statements a change of this one changes.
+func (s *Statement) scope() scope {
+	if s.server == "" {
+		return unnamedScope
+	}
+	return namedScope
+}
+
+// Statements is what one server connection holds of prepared statements. It
+// belongs to the connection and is used by the session that has it.
+type Statements struct {
+	held  map[string]*heldStatement
+	clock uint64
+	// unnamed is the unnamed statement; its used is zero if there is none.
+	unnamed   heldStatement
+	unnamedID statementID
+}
+
+type heldStatement struct {
+	used uint64
+	// stale says that the server refuses to run it as it is there: it is to be parsed
+	// again.
+	stale bool
+	// told is how the server describes it.
+	told told
+}
+
+// Clear forgets everything: DISCARD ALL or DEALLOCATE ALL has run.
+func (t *Statements) Clear() { *t = Statements{clock: t.clock} }
+
+// Len is how many named statements the connection holds.
+func (t *Statements) Len() int { return len(t.held) }
+
+// find gives what the connection holds of the statement, nil for nothing, and
+// notes its use.
+func (t *Statements) find(st *Statement) *heldStatement {
+	if st.server == "" {
+		if t.unnamed.used != 0 && t.unnamedID == st.id {
+			return &t.unnamed
+		}
+		return nil
+	}
+	h := t.held[st.server]
+	if h != nil {
+		t.clock++
+		h.used = t.clock
+	}
+	return h
+}
+
+// add notes that the server parses the statement.
+func (t *Statements) add(st *Statement) {
+	t.clock++
+	if st.server == "" {
+		t.unnamedID, t.unnamed = st.id, heldStatement{used: t.clock}
+		return
+	}
+	t.restore(st.server)
+}
+
+// restore notes that the server has a statement of that name, after all.
+func (t *Statements) restore(name string) {
+	if t.held == nil {
+		t.held = map[string]*heldStatement{}
+	}
+	t.held[name] = &heldStatement{used: t.clock}
+}
+
+// remove notes that the server did not parse the statement.
+func (t *Statements) remove(st *Statement) {
+	if st.server == "" {
+		t.dropUnnamed()
+		return
+	}
+	delete(t.held, st.server)
+}
+
+// dropUnnamed notes that the unnamed statement is gone: a simple query or a
+// failed Parse ends it.
+func (t *Statements) dropUnnamed() { t.unnamed = heldStatement{} }
+
+// excess removes and gives the name of the statement unused for longest, if there
+// is no room for another one; otherwise it gives none.
+func (t *Statements) excess(limit int) string {
+	if len(t.held) == 0 || len(t.held) < limit {
+		return ""
+	}
+	var name string
+	var least *heldStatement
+	for n, h := range t.held {
+		if least == nil || h.used < least.used {
+			name, least = n, h
+		}
+	}
+	delete(t.held, name)
+	return name
+}

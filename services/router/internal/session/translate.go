@@ -1,0 +1,349 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
+// Messages of the extended protocol are translated on their way: statements have
+// other names on servers than the client gave them, and one that a connection
+// does not hold is parsed there first (prepare.go).
+
+// maxName is the longest name that is translated, in bytes. A statement with a
+// longer one lives on its connection.
+const maxName = 4 << 10
+
+// Errors in the place of which the server is made to fail.
+var (
+	changedResult = Problem{Code: "0A000", Message: "cached plan must not change result type"}
+	aborted       = Problem{Code: "25P02", Message: "current transaction is aborted, commands ignored until end of transaction block"}
+)
+
+// unknown is the server's error for a statement that it does not have.
+func unknown(name string) *Problem {
+	if name == "" {
+		return &Problem{Code: "26000", Message: "unnamed prepared statement does not exist"}
+	}
+	return &Problem{Code: "26000", Message: "prepared statement " + quoted(name) + " does not exist"}
+}
+
+// quoted writes a name as the server's messages do.
+func quoted(name string) string { return `"` + name + `"` }
+
+// stream translates one message at the start of rest, of which more may be to
+// come, and returns how many of its bytes are used: none if it must wait.
+func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
+	whole := len(rest) >= total
+	switch {
+	case s.owed.skipping && typ != wire.Sync:
+		return s.drop(total, rest) // as the server does
+	case s.sweeps && typ != wire.Sync && !s.owed.open && !s.owed.empty():
+		return s.wait() // until it is known which statements are left
+	case typ == wire.Parse && total-wire.HeaderSize > s.env.Settings().MaxText:
+		return s.parseBlindly(total, rest, all, at, run)
+	case !whole && (typ == wire.Parse || total <= maxHeld && (typ == wire.Describe || typ == wire.Execute || typ == wire.Close)):
+		return 0
+	case typ == wire.Parse:
+		return s.parse(rest[:total], all, at, run)
+	case typ == wire.Bind:
+		return s.bindMessage(total, rest, all, at, run)
+	case typ == wire.Describe && whole:
+		return s.describe(rest[:total], all, at, run)
+	case typ == wire.Close && whole:
+		return s.closeMessage(rest[:total], all, at, run)
+	case typ == wire.Execute && whole:
+		return s.execute(total, rest, all, at, run)
+	case typ == wire.Sync:
+		s.seq.next = len(s.seq.parses)
+	}
+	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+}
+
+// wait has the message at the head wait for the sequences before its own.
+func (s *Session) wait() int {
+	s.blocked = true
+	return 0
+}
+
+// pass forwards a message as it is.
+func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forwarding) int {
+	n := s.take(total, rest)
+	s.owed.sent(o)
+	run.add(all, at, n)
+	return n
+}
+
+// parse translates a whole Parse.
+func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
+	name, text, ok := splitParse(msg)
+	switch {
+	case !ok:
+		s.seq.parsed()
+		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
+	case len(name) > maxName:
+		s.seq.parsed()
+		return s.parseBlindly(len(msg), msg, all, at, run)
+	case len(name) > 0 && s.owed.unsettled(namedScope):
+		return s.wait()
+	}
+	body := msg[wire.HeaderSize+len(name)+1:]
+	if st := s.named[string(name)]; st != nil && !st.raw {
+		return s.parseTaken(st.client, body, len(msg), run)
+	}
+	l, ok := localOf(text)
+	if ok && s.executes(&l) {
+		return s.parseHere(name, body, l, len(msg), run)
+	}
+	forgets := ok && l.kind != deallocate
+	v, ok := s.verdictOfParse(text)
+	if !ok {
+		return 0
+	}
+	held := s.held[s.at].statements
+	if len(name) == 0 {
+		st := s.spare
+		if st == nil {
+			st = &Statement{}
+		}
+		s.spare = nil
+		st.set(body, len(text), s.unnamed)
+		st.verdict, st.forgets = v, forgets
+		held.add(st)
+		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
+		s.unnamed = st
+		return s.pass(o, len(msg), msg, all, at, run)
+	}
+	if st := s.named[string(name)]; st != nil { // the server says that it is there
+		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run)
+	}
+	st := &Statement{}
+	st.set(body, len(text), nil)
+	st.verdict, st.forgets = v, forgets
+	st.name(string(name))
+	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
+	switch h := held.find(st); {
+	case h == nil:
+		s.makeRoom(run, held)
+	case h.stale || s.status == wire.Failed: // the server decides whether it can be parsed
+		s.closeHidden(run, st.server)
+	default:
+		o.how = made
+	}
+	s.define(st.client, st)
+	s.owed.sent(o)
+	if o.how != made {
+		held.add(st)
+		run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
+	}
+	return len(msg)
+}
+
+// decoy is the name of a statement that is parsed only to be taken.
+const decoy = serverPrefix + "taken"
+
+// rollback is the body of a statement that can be parsed whatever has happened.
+var rollback = []byte("ROLLBACK\x00\x00\x00")
+
+// parseTaken translates a Parse under a name that the client has given already: its
+// name on the server is made to be taken, too. The server has as much to say against
+// the text as otherwise, before it says that.
+func (s *Session) parseTaken(name string, body []byte, total int, run *forwarding) int {
+	s.seq.parsed()
+	s.owed.sent(owed{typ: wire.Close, how: hide})
+	s.owed.sent(owed{typ: wire.Parse, how: hide})
+	s.owed.sent(owed{typ: wire.Parse, instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}})
+	run.build(func(b []byte) []byte {
+		b = appendTarget(b, wire.Close, decoy)
+		b = appendParse(b, decoy, rollback)
+		return appendParse(b, decoy, body)
+	})
+	return total
+}
+
+// parseBlindly forwards a Parse whose text is not looked into, nor kept: the
+// statement lives on this connection, and so does the session from now on.
+func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forwarding) int {
+	name, _, ok := cutString(rest[min(wire.HeaderSize, len(rest)):min(total, len(rest))])
+	scope := namedScope
+	switch {
+	case !ok && len(rest) < total && len(rest) < maxHeld:
+		return 0
+	case ok && len(name) == 0:
+		scope = unnamedScope
+	case s.owed.unsettled(namedScope):
+		return s.wait()
+	}
+	s.bind(PinExtended)
+	s.effects(unlooked())
+	o := owed{typ: wire.Parse}
+	if ok {
+		st := &Statement{client: string(name), server: string(name), verdict: unlooked(), raw: true}
+		if scope == unnamedScope {
+			s.held[s.at].statements.dropUnnamed()
+		}
+		o = owed{typ: wire.Parse, st: st, scope: scope, undoes: true, name: st.client, was: s.statement(name)}
+		s.define(st.client, st)
+	}
+	return s.pass(o, total, rest, all, at, run)
+}
+
+// bindMessage translates a Bind, which may be of any length.
+func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwarding) int {
+	portal, name, tail, ok := splitBind(rest[:min(total, len(rest))])
+	if !ok && len(rest) < total && len(rest) < maxHeld {
+		return 0
+	}
+	if ok && s.inDoubt(name) {
+		return s.wait()
+	}
+	var st *Statement
+	if ok {
+		st = s.statement(name)
+	}
+	switch {
+	case st == nil && ok && s.nowhere(name):
+		s.fail(run, unknown(string(name)))
+		return s.drop(total, rest)
+	case st == nil:
+		s.binds(portal, nil)
+		s.effects(verdict.Unclassified()) // something prepared with SQL, if it is there
+		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+	case st.local.kind != notLocal:
+		return s.bindHere(st, portal, total, rest, run)
+	case !st.raw && !s.prepared(st, true, run):
+		return 0
+	}
+	s.effects(st.verdict)
+	s.binds(portal, st)
+	o := owed{typ: wire.Bind, st: st}
+	if st.raw || st.server == "" {
+		return s.pass(o, total, rest, all, at, run)
+	}
+	s.owed.sent(o)
+	n := min(total, len(rest))
+	head := n - len(tail) // up to the parameters
+	run.build(func(b []byte) []byte {
+		b = append(b, wire.Bind)
+		b = binary.BigEndian.AppendUint32(b, uint32(total-1+len(st.server)-len(name)))
+		b = append(append(b, portal...), 0)
+		return append(append(b, st.server...), 0)
+	})
+	s.take(total, rest)
+	run.add(all, at+head, n-head)
+	return n
+}
+
+// inDoubt reports whether a sequence before the open one decides what the client's
+// name stands for.
+func (s *Session) inDoubt(name []byte) bool {
+	if len(name) > 0 {
+		return s.owed.unsettled(namedScope)
+	}
+	return s.owed.openChanges[unnamedScope] == 0 && s.owed.unsettled(unnamedScope)
+}
+
+// nowhere reports whether a name that the client has not given to a statement has
+// none on the server either that may be the client's: one prepared with SQL, which
+// leaves its trace. What is there may be another session's, and must not be run.
+func (s *Session) nowhere(name []byte) bool {
+	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pin == "" && !s.held[s.at].used
+}
+
+// describe translates a whole Describe.
+func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
+	kind, name, ok := splitTarget(msg)
+	o := owed{typ: wire.Describe}
+	switch {
+	case !ok || kind != 'S' && kind != 'P':
+		return s.pass(o, len(msg), msg, all, at, run)
+	case kind == 'P':
+		switch {
+		case s.here.is(name) && s.owed.syncs > 0:
+			return s.wait()
+		case s.here.is(name):
+			o.st, o.portal, o.how = s.here.st, true, made
+			s.owed.sent(o)
+			return len(msg)
+		case s.latest.is(name):
+			o.st, o.portal = s.latest.st, true
+		}
+		return s.pass(o, len(msg), msg, all, at, run)
+	case s.inDoubt(name):
+		return s.wait()
+	}
+	st := s.statement(name)
+	o.st = st
+	switch {
+	case st == nil && s.nowhere(name):
+		s.fail(run, unknown(string(name)))
+		return len(msg)
+	case st == nil || st.raw:
+		o.st = nil
+		return s.pass(o, len(msg), msg, all, at, run)
+	case st.local.kind != notLocal:
+		o.how = made
+		s.owed.sent(o)
+		return len(msg)
+	case !s.prepared(st, s.at == ReplicaSlot, run):
+		return 0
+	case st.server == "":
+		return s.pass(o, len(msg), msg, all, at, run)
+	}
+	s.owed.sent(o)
+	run.build(func(b []byte) []byte { return appendTarget(b, wire.Describe, st.server) })
+	return len(msg)
+}
+
+// closeMessage translates a whole Close. A statement is closed for this client
+// only: others may use it.
+func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
+	kind, name, ok := splitTarget(msg)
+	switch {
+	case !ok || kind != 'S':
+		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
+	case len(name) > 0 && s.owed.unsettled(namedScope):
+		return s.wait()
+	}
+	st := s.statement(name)
+	o := owed{typ: wire.Close, how: made}
+	if st != nil {
+		o.scope, o.undoes, o.name, o.was = namedScope, true, st.client, st
+	}
+	switch {
+	case len(name) == 0:
+		o.how, o.scope = forward, unnamedScope
+		s.held[s.at].statements.dropUnnamed()
+	case st == nil:
+		if !s.nowhere(name) {
+			o.how = forward
+		}
+	case st.raw:
+		o.how = forward
+	}
+	if st != nil {
+		s.define(o.name, nil)
+	}
+	if o.how == forward {
+		return s.pass(o, len(msg), msg, all, at, run)
+	}
+	s.owed.sent(o)
+	return len(msg)
+}
+
+// appendParse adds a Parse of a statement's body under a name.
+func appendParse(b []byte, name string, body []byte) []byte {
+	b = append(b, wire.Parse)
+	b = binary.BigEndian.AppendUint32(b, uint32(4+len(name)+1+len(body)))
+	b = append(append(b, name...), 0)
+	return append(b, body...)
+}
+
+func appendTarget(b []byte, typ byte, name string) []byte {
+	b = append(b, typ)
+	b = binary.BigEndian.AppendUint32(b, uint32(4+1+len(name)+1))
+	b = append(b, 'S')
+	return append(append(b, name...), 0)
+}
