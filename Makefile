@@ -35,13 +35,20 @@ build: ## build every program into bin/
 	CGO_ENABLED=1 go build $(BUILD) -o $(BIN)/ ./services/classifier
 
 # CONFIG names a configuration with real servers, ROUTERS how many routers to run.
+# LAB_PORT is the port of the local primary (the replicas get the next two); down
+# must be told the same, to know the configuration that was generated with it.
+LAB := $(if $(LAB_PORT),-lab-port $(LAB_PORT))
+
 .PHONY: up
-up: deps build ## start everything and say how to connect [CONFIG=file] [ROUTERS=n]
-	@$(BIN)/stack -dir $(RUN) -bin $(BIN) $(if $(CONFIG),-config '$(CONFIG)') $(if $(ROUTERS),-routers $(ROUTERS)) up
+up: deps build ## start everything and say how to connect [CONFIG=file] [ROUTERS=n] [LAB_PORT=n]
+	@$(BIN)/stack -dir $(RUN) -bin $(BIN) $(LAB) $(if $(CONFIG),-config '$(CONFIG)') $(if $(ROUTERS),-routers $(ROUTERS)) up
 
 .PHONY: down
-down: $(BIN)/stack ## stop everything and remove its files
-	@$(BIN)/stack -dir $(RUN) down
+down: $(BIN)/stack ## stop everything; remove its files, but not an edited .run/pgpilot.json [LAB_PORT=n]
+	@said=$$($(BIN)/stack -dir $(RUN) $(LAB) down); status=$$?; \
+	if [ -n "$$said" ]; then echo "$$said"; fi; \
+	if [ $$status = 0 ] && [ "$$said" != 'nothing is running' ]; then echo stopped; fi; \
+	exit $$status
 
 .PHONY: status
 status: $(BIN)/stack ## show services and servers
@@ -53,7 +60,7 @@ $(BIN)/stack:
 	@CGO_ENABLED=0 go build $(BUILD) -o $(BIN)/ ./libs/stack/cmd/stack
 
 .PHONY: demo
-demo: up ## walk through what pgpilot does
+demo: up ## walk through what pgpilot does, on the local cluster [DEMOFLAGS=-fast]
 	@$(BIN)/demo -dir $(RUN) $(DEMOFLAGS)
 
 .PHONY: test
