@@ -199,6 +199,16 @@ func (p *Pool[C, W]) Expired(old func(*Conn) bool) []C {
 // Size is how many connections there are, those being made included.
 func (p *Pool[C, W]) Size() int { return len(p.idle) + p.lent + p.connecting }
 
+// Evacuate removes and gives all who wait.
+func (p *Pool[C, W]) Evacuate() []W {
+	out := make([]W, 0, len(p.waiters))
+	for _, w := range p.waiters {
+		out = append(out, w.For)
+	}
+	p.waiters = nil
+	return out
+}
+
 // Waiters is how many wait.
 func (p *Pool[C, W]) Waiters() int { return len(p.waiters) }
 

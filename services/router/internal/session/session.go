@@ -201,6 +201,10 @@ func (s *Session) Slot() Slot { return s.at }
 // Holds reports whether the session holds a connection in the slot.
 func (s *Session) Holds(slot Slot) bool { return s.held[slot].ok }
 
+// Reruns reports whether what runs is a read of whose answer nothing has been
+// shown, so that it can run elsewhere.
+func (s *Session) Reruns() bool { return s.phase == Busy && s.retry }
+
 // Actions gives what is to be done, oldest first. Calls made while they are
 // performed add to them.
 func (s *Session) Actions() []Action { return s.out }

@@ -63,7 +63,7 @@ func (t *Tracker) Geometry(i int) lsn.Geometry { return t.nodes[i].geometry }
 // Sequence numbers are not looked at: positions of one run only ever count when
 // they are higher, and a lagpoller that restarts counts from 1 again.
 func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
-	i := t.index(m.Backend)
+	i := t.Index(m.Backend)
 	if i < 0 {
 		return false
 	}
@@ -145,7 +145,7 @@ func (t *Tracker) Topology(m *bus.Topology) {
 	}
 	switch {
 	case m.Primary != "":
-		if i := t.index(m.Primary); i >= 0 {
+		if i := t.Index(m.Primary); i >= 0 {
 			t.table.Primary = i
 		}
 	case claims > 0: // more than one, or one that a promotion has left behind
@@ -186,6 +186,7 @@ func (t *Tracker) Connected(i int) {
 	t.table.Backends[i].Down = false
 }
 
-func (t *Tracker) index(name string) int {
+// Index gives a backend's place in the table, -1 for one that is not there.
+func (t *Tracker) Index(name string) int {
 	return slices.IndexFunc(t.table.Backends, func(b route.Backend) bool { return b.Name == name })
 }
