@@ -2,9 +2,11 @@ package clients
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,9 +52,8 @@ func stages(t *testing.T, cluster *lab.Cluster) []stage {
 	return all
 }
 
-// metric sums the series of a counter or gauge of this stage's pgpilot that have all
-// these labels.
-func (s stage) metric(t *testing.T, name string, labels map[string]string) float64 {
+// page is this stage's metrics page.
+func (s stage) page(t *testing.T) string {
 	t.Helper()
 	client := http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
@@ -61,8 +62,31 @@ func (s stage) metric(t *testing.T, name string, labels map[string]string) float
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("read the metrics page: %v", err)
+	}
+	return string(body)
+}
+
+// decisions are the lines of the page that say how much ran where, and why.
+func (s stage) decisions(t *testing.T) string {
+	t.Helper()
+	var lines strings.Builder
+	for line := range strings.Lines(s.page(t)) {
+		if strings.HasPrefix(line, "pgpilot_routing_decisions_total") && !strings.HasSuffix(line, " 0\n") {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
+}
+
+// metric sums the series of a counter or gauge of this stage's pgpilot that have all
+// these labels.
+func (s stage) metric(t *testing.T, name string, labels map[string]string) float64 {
+	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(s.page(t)))
 	if err != nil {
 		t.Fatalf("read the metrics page: %v", err)
 	}

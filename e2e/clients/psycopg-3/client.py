@@ -35,10 +35,10 @@ def step_connect(connection, batch):
 
 def step_reads(connection, batch):
     query = "SELECT %s::int + sum(n)::int FROM generate_series(1, 3) n"
-    for start in range(0, 500, 10):
+    for start in range(0, 1000, 2):
         with batch(connection):
-            # In pipeline mode their answers are fetched after all have been sent.
-            cursors = [connection.execute(query, (i,)) for i in range(start, start + 10)]
+            # A pipeline has one Sync, at its end: it is one batch with one destination.
+            cursors = [connection.execute(query, (i,)) for i in range(start, start + 2)]
         for i, cursor in enumerate(cursors):
             check(cursor.fetchone()[0], start + i + 6, query)
 
