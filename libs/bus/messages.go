@@ -24,8 +24,10 @@ type Lag struct {
 	Address string `json:"address"`
 	Role    Role   `json:"role"`
 	// Healthy is false once health.failure_threshold polls in a row have failed, and
-	// as long as none has succeeded. Error says why the last poll failed, if it did;
-	// role, incarnation, positions and At are then those of the last that succeeded.
+	// as long as none has succeeded, and of a replica that has left the primary's
+	// history: one on an earlier timeline that has replayed past its end. Error says why
+	// the last poll failed, if it did; role, incarnation, positions and At are then those
+	// of the last that succeeded. Of a replica that has left, it says so.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
 	// Incarnation is the run of the server that the positions belong to.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
@@ -93,4 +94,45 @@ func TestPromotion(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.shape(t, "two primaries", func(m bus.Topology) bool { return m.Primary == "" && m.Members[0].Healthy && m.Members[1].Healthy })
+}
+
+// A replica goes on with the old primary after another was promoted: it shows rows
+// that the new primary never had.
+func TestAReplicaOfTheOldPrimaryIsNotUsed(t *testing.T) {
+	c := labtest.Start(t, 2)
+	ctx := t.Context()
+	if err := c.WaitCaughtUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Replica 2 gets what replica 1 never does.
+	if err := c.Replica(1).Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	old := c.Primary()
+	write(t, connect(t, old.SuperDSN()))
+	if err := c.WaitCaughtUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d := runDir(t)
+	lp := start(t, d, configure(c))
+	e := listen(t, d)
+	e.lag(t, "replica2", "without a primary", healthy)
+	if err := c.Replica(1).Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Promote(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	l := e.lag(t, "replica2", "diverged", func(l bus.Lag) bool { return !l.Healthy })
+	if l.Role != bus.Replica || !strings.Contains(l.Error, "has replayed past the point where timeline 2 began") {
+		t.Errorf("told: %+v", l)
+	}
+	e.shape(t, "diverged", func(m bus.Topology) bool { return m.Primary == "replica1" && !m.Members[2].Healthy })
+	m := lp.scrape(t)
+	if m["pgpilot_backend_healthy backend=replica2 role=replica"] != 0 || m["pgpilot_backend_diverged backend=replica2"] != 1 {
+		t.Errorf("metrics: %v", m)
+	}
 }

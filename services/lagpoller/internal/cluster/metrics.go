@@ -8,18 +8,23 @@ import (
 
 // Collector shows the last messages as metrics, when they are asked for.
 type Collector struct {
-	snapshot                   func() bus.LagSnapshot
-	healthy, lagBytes, lagSecs *prometheus.Desc
+	snapshot                                 func() bus.LagSnapshot
+	diverged                                 func() []bus.Lag
+	healthy, lagBytes, lagSecs, divergedDesc *prometheus.Desc
 }
 
-// NewCollector takes the function that gives the last messages.
-func NewCollector(snapshot func() bus.LagSnapshot) *Collector {
+// NewCollector takes the functions that give the last messages, and those of the
+// replicas that have diverged.
+func NewCollector(snapshot func() bus.LagSnapshot, diverged func() []bus.Lag) *Collector {
 	return &Collector{
 		snapshot: snapshot,
+		diverged: diverged,
 		healthy: prometheus.NewDesc("pgpilot_backend_healthy",
-			"1 if the server answers polls, 0 if not.", []string{"backend", "role"}, nil),
+			"1 if the server answers polls and has not left the primary's history, 0 if not.", []string{"backend", "role"}, nil),
 		lagBytes: prometheus.NewDesc("pgpilot_backend_lag_bytes",
 			"WAL bytes between the primary's insert position and what the server has replayed. Absent while unknown.", []string{"backend"}, nil),
+		divergedDesc: prometheus.NewDesc("pgpilot_backend_diverged",
+			"1 for a replica that has replayed what the primary never had and must be rebuilt. Absent for all others.", []string{"backend"}, nil),
 		lagSecs: prometheus.NewDesc("pgpilot_backend_lag_seconds",
 			"How old the newest sample of the primary is that the server has replayed. Absent while unknown.", []string{"backend"}, nil),
 	}
@@ -30,6 +35,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.healthy
 	ch <- c.lagBytes
 	ch <- c.lagSecs
+	ch <- c.divergedDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -46,5 +52,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		if l.LagMillis >= 0 {
 			ch <- prometheus.MustNewConstMetric(c.lagSecs, prometheus.GaugeValue, l.LagMillis/1000, l.Backend)
 		}
+	}
+	for _, l := range c.diverged() {
+		ch <- prometheus.MustNewConstMetric(c.divergedDesc, prometheus.GaugeValue, 1, l.Backend)
 	}
 }

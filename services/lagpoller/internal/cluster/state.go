@@ -29,6 +29,9 @@ type State struct {
 type member struct {
 	lag    bus.Lag
 	points []lsn.Position
+	// diverged says, as of the last review, that this is a replica of a history that
+	// the primary does not share.
+	diverged bool
 }
 
 // New gives a state without backends. started is the wall-clock time.

@@ -14,6 +14,7 @@ func (s *State) review(now time.Time) bool {
 		V: bus.Version, Publisher: s.publisher, Primary: s.primary(),
 		Members: make([]bus.Member, 0, len(s.order)), SwitchPoints: []lsn.Position{},
 	}
+	s.judge(next.Primary)
 	for _, name := range s.order {
 		l := &s.members[name].lag
 		next.Members = append(next.Members, bus.Member{

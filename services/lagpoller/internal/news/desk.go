@@ -27,6 +27,8 @@ type Desk struct {
 	state *cluster.State
 	// offline keeps one outage of the bus from filling the log.
 	offline bool
+	// diverged are the replicas that the log has been told about.
+	diverged map[string]bool
 }
 
 // NewDesk publishes on nc as the lagpoller instance named publisher.
@@ -41,6 +43,7 @@ func (d *Desk) Configure(backends []config.Backend) {
 	if d.state.Configure(backends, time.Now()) {
 		d.tellTopologyLocked()
 	}
+	d.warnLocked()
 }
 
 // Observed takes and publishes what a backend said.
@@ -68,6 +71,24 @@ func (d *Desk) tellLocked(lag bus.Lag, changed, ok bool) {
 		d.tellTopologyLocked()
 	}
 	d.sentLocked(bus.Publish(d.nc, bus.SubjectLag+bus.SafeName(lag.Backend), lag))
+	d.warnLocked()
+}
+
+// warnLocked tells the log once about each replica that has left the primary's
+// history.
+func (d *Desk) warnLocked() {
+	now := d.state.Diverged()
+	if len(now) == 0 && len(d.diverged) == 0 {
+		return
+	}
+	before := d.diverged
+	d.diverged = make(map[string]bool, len(now))
+	for _, l := range now {
+		d.diverged[l.Backend] = true
+		if !before[l.Backend] {
+			d.log.Warn("replica is not used: it has left the primary's history", obs.KeyBackend, l.Backend, obs.KeyError, l.Error)
+		}
+	}
 }
 
 func (d *Desk) tellTopologyLocked() {
@@ -104,6 +125,14 @@ func (d *Desk) Snapshot() bus.LagSnapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.state.Snapshot()
+}
+
+// Diverged gives the last messages of the replicas that have left the primary's
+// history.
+func (d *Desk) Diverged() []bus.Lag {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state.Diverged()
 }
 
 // Topology gives the present topology.

@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
+
+// judge makes every replica unhealthy that has left the primary's history: it can
+// show rows that the primary never had, and no wait brings it back. The next
+// observation of a replica starts from healthy, so one that was repaired is used again.
+func (s *State) judge(primary string) {
+	p := s.members[primary]
+	for _, m := range s.members {
+		m.diverged = false
+		if p == nil || m.lag.Role != bus.Replica || m.lag.Incarnation.SystemID != p.lag.Incarnation.SystemID {
+			continue
+		}
+		replayed := lsn.Position{Timeline: m.lag.Incarnation.Timeline, LSN: m.lag.ReplayLSN}
+		why := divergence(replayed, p.lag.Incarnation.Timeline, p.points)
+		if why == "" {
+			continue
+		}
+		m.diverged, m.lag.Healthy = true, false
+		if m.lag.Error == "" {
+			m.lag.Error = why
+		}
+	}
+}
+
+// divergence says how a replica that has replayed up to p has left the history of
+// the primary's timeline, empty if it has not or nobody can tell. points are where
+// the earlier timelines of that history ended, oldest first. A replica on one of these that is not
+// past its end is only behind. ("Timelines" in PostgreSQL's chapter "Continuous
+// Archiving and Point-in-Time Recovery".)
+func divergence(p lsn.Position, primary lsn.Timeline, points []lsn.Position) string {
+	if p.Timeline >= primary || len(points) == 0 {
+		return ""
+	}
+	for i, end := range points {
+		if end.Timeline != p.Timeline {
+			continue
+		}
+		if p.LSN <= end.LSN {
+			return ""
+		}
+		next := primary
+		if i+1 < len(points) {
+			next = points[i+1].Timeline
+		}
+		return fmt.Sprintf("has replayed past the point where timeline %d began (%s; it is at %s): rebuild it from the primary",
+			next, end.LSN, p.LSN)
+	}
+	return fmt.Sprintf("is on timeline %d, which is not of the primary's history: rebuild it from the primary", p.Timeline)
+}
+
+// Diverged lists the last messages of the replicas that have left the primary's
+// history, in the configuration's order.
+func (s *State) Diverged() []bus.Lag {
+	var out []bus.Lag
+	for _, name := range s.order {
+		if m := s.members[name]; m.diverged {
+			out = append(out, m.lag)
+		}
+	}
+	return out
+}

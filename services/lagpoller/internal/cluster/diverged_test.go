@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
+
+func TestDivergence(t *testing.T) {
+	points := []lsn.Position{{Timeline: 1, LSN: 100}, {Timeline: 3, LSN: 200}}
+	for name, c := range map[string]struct {
+		replayed lsn.Position
+		points   []lsn.Position
+		want     string
+	}{
+		"on the primary's timeline":    {lsn.Position{Timeline: 4, LSN: 300}, points, ""},
+		"behind, before the end":       {lsn.Position{Timeline: 1, LSN: 99}, points, ""},
+		"at the end itself":            {lsn.Position{Timeline: 1, LSN: 100}, points, ""},
+		"past the end":                 {lsn.Position{Timeline: 1, LSN: 101}, points, "past the point where timeline 3 began"},
+		"past the end of the last one": {lsn.Position{Timeline: 3, LSN: 201}, points, "past the point where timeline 4 began"},
+		"a timeline of another branch": {lsn.Position{Timeline: 2, LSN: 50}, points, "not of the primary's history"},
+		"the history is not known":     {lsn.Position{Timeline: 1, LSN: 101}, nil, ""},
+	} {
+		if got := divergence(c.replayed, 4, c.points); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestADivergedReplicaIsNotHealthy(t *testing.T) {
+	s := newState()
+	s.Observed("a", primary(1, 1, 120, 0), nil)
+	s.Observed("b", replica(1, 1, 100, 1), nil)
+	s.Observed("c", replica(1, 1, 120, 2), nil)
+	s.Failed("a", errDown, true, clock(3))
+	s.Observed("b", primary(1, 2, 110, 4), []lsn.Position{{Timeline: 1, LSN: 100}})
+
+	// Known with the primary's history, before the replica is asked again.
+	if m := s.Topology(clock(5)).Members[2]; m.Healthy {
+		t.Errorf("the topology has %+v", m)
+	}
+	l, _, _ := s.Observed("c", replica(1, 1, 120, 6), nil)
+	if l.Healthy || l.Error == "" || l.ReplayLSN != 120 {
+		t.Errorf("the replica is told about as %+v", l)
+	}
+	if d := s.Diverged(); len(d) != 1 || d[0].Backend != "c" {
+		t.Errorf("diverged: %+v", d)
+	}
+	// Rebuilt.
+	if l, _, _ := s.Observed("c", replica(9, 2, 105, 7), nil); !l.Healthy || l.Error != "" || len(s.Diverged()) != 0 {
+		t.Errorf("after its repair %+v, diverged: %+v", l, s.Diverged())
+	}
+}
