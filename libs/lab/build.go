@@ -15,7 +15,8 @@ import (
 // unfinished ends the name of a member's folder while it is being built.
 const unfinished = ".new"
 
-// bringUp builds and starts the current primary, then all others at the same time.
+// bringUp builds and starts the current primary, then all others at the same time,
+// except for former primaries: a second primary is only started by name.
 func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := c.account.mkdir(c.socketDir()); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -34,7 +35,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	}
 	var others []*Member
 	for _, m := range c.members {
-		if m != primary {
+		if m != primary && !m.isFormer() {
 			others = append(others, m)
 		}
 	}

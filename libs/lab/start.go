@@ -10,7 +10,8 @@ import (
 )
 
 // Start brings up the cluster in opts.Dir: it creates what is missing, starts what is stopped, leaves running
-// members alone, and returns when every member accepts connections. If creating a
+// members alone, and returns when every member accepts connections. A former primary is not started
+// ([Cluster.FormerNote]). If creating a
 // new cluster fails, nothing is left behind. The caller owns the cluster and calls [Cluster.Close], unless
 // opts.Detach is set and the cluster is meant to stay.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {

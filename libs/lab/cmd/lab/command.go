@@ -23,7 +23,8 @@ const usage = `usage: lab [flags] command [N]
   resume-replay N  undo pause-replay
   kill N           stop member N at once, without a checkpoint (0 is the primary)
   start N          start member N again
-  promote N        make replica N the primary, the other replicas follow it
+  promote N        make replica N the primary, the other replicas follow it; refused while
+                   the primary runs (kill it first, such as "lab kill 0") unless -force
 
 flags:
 `
@@ -38,6 +39,7 @@ type command struct {
 	portSet  bool
 	timeout  time.Duration
 	verbose  bool
+	force    bool
 }
 
 // takesNumber says for each command whether a member's number follows it.
@@ -54,6 +56,7 @@ func parse(args []string) (command, error) {
 	flags.IntVar(&cmd.replicas, "replicas", 2, "number of replicas for up")
 	flags.IntVar(&cmd.port, "port", lab.DefaultPort, "port of the primary for up; replica N gets the N-th after it")
 	flags.DurationVar(&cmd.timeout, "timeout", 2*time.Minute, "longest time the command may take")
+	flags.BoolVar(&cmd.force, "force", false, "promote although the primary runs: two primaries, lost writes, replicas that can not follow")
 	flags.BoolVar(&cmd.verbose, "v", false, "tell each step on standard error")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -147,6 +150,11 @@ func up(ctx context.Context, cmd command, out io.Writer) error {
 	if err := lab.PrintStatus(out, cluster.Status(ctx)); err != nil {
 		return err
 	}
+	if note := cluster.FormerNote(); note != "" {
+		if _, err := fmt.Fprintln(out, note); err != nil {
+			return err
+		}
+	}
 	p := cluster.Primary()
 	_, err = fmt.Fprintf(out, "connect: psql %q (password %s)\n",
 		fmt.Sprintf("host=%s port=%d dbname=%s user=%s", p.Host, p.Port, lab.Database, lab.User), lab.Password)
@@ -165,6 +173,11 @@ func act(ctx context.Context, cluster *lab.Cluster, cmd command) error {
 	case "start":
 		return m.Start(ctx)
 	case "promote":
+		primary := cluster.Primary()
+		if _, running := primary.Running(); running && primary != m && !cmd.force {
+			return fmt.Errorf(`%s is the primary and runs: stop it first with "lab kill %d" (or promote with -force to see two primaries)`,
+				primary.Name, primary.Number)
+		}
 		return cluster.Promote(ctx, cmd.number)
 	case "pause-replay":
 		return m.PauseReplay(ctx)

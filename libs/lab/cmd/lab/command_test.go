@@ -73,25 +73,36 @@ func TestCommands(t *testing.T) {
 	t.Cleanup(func() { _ = run(context.Background(), []string{"down", "-dir", dir}, &bytes.Buffer{}) })
 	// Each line of the table is a row of the status that the command prints.
 	steps := []struct {
-		args string
-		want []string
+		args    string
+		want    []string
+		refused string
 	}{
-		{"up -replicas 1 -port " + base, []string{"primary primary", "replica1 replica running", "connect: psql"}},
-		{"up -replicas 1", []string{"primary primary", "replica1 replica running"}},
-		{"pause-replay 1", []string{"replica1 replica paused"}},
-		{"resume-replay 1", []string{"replica1 replica running"}},
-		{"kill 0", []string{"primary stopped"}},
-		{"promote 1", []string{"replica1 primary 2"}},
-		{"up", []string{"primary primary 1", "replica1 primary 2", "replica2 replica " + third + " 2", "connect: psql"}},
-		{"kill 0", []string{"primary stopped"}},
-		{"start 0", []string{"primary primary 1", "replica1 primary 2"}},
-		{"status", []string{"primary primary 1", "replica1 primary 2"}},
-		{"down", nil},
-		{"down", []string{"no lab in"}},
+		{args: "up -replicas 1 -port " + base, want: []string{"primary primary", "replica1 replica running", "connect: psql"}},
+		{args: "up -replicas 1", want: []string{"primary primary", "replica1 replica running"}},
+		{args: "pause-replay 1", want: []string{"replica1 replica paused"}},
+		{args: "promote 1", refused: `stop it first with "lab kill 0"`},
+		{args: "resume-replay 1", want: []string{"replica1 replica running"}},
+		{args: "kill 0", want: []string{"primary stopped"}},
+		{args: "promote 1", want: []string{"replica1 primary 2"}},
+		{args: "up", want: []string{"primary stopped", "replica1 primary 2", "replica2 replica " + third + " 2",
+			"not started, since replica1 was promoted in its place: primary", "connect: psql"}},
+		{args: "start 0", want: []string{"primary primary 1", "replica1 primary 2"}},
+		{args: "status", want: []string{"primary primary 1", "replica1 primary 2"}},
+		{args: "up", want: []string{"there is a second primary: primary"}},
+		{args: "promote 2 -force", want: []string{"replica2 primary 3"}},
+		{args: "down", want: nil},
+		{args: "down", want: []string{"no lab in"}},
 	}
 	for _, step := range steps {
 		var out bytes.Buffer
-		if err := run(t.Context(), append(strings.Fields(step.args), "-dir", dir), &out); err != nil {
+		err := run(t.Context(), append(strings.Fields(step.args), "-dir", dir), &out)
+		if step.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), step.refused) {
+				t.Errorf("%s: %v, want %q", step.args, err, step.refused)
+			}
+			continue
+		}
+		if err != nil {
 			t.Fatalf("%s: %v", step.args, err)
 		}
 		for _, want := range step.want {
