@@ -12,8 +12,9 @@ func (m *Member) isFormer() bool {
 }
 
 // FormerNote says in one line which members are former primaries, that [Start] leaves them
-// as they are, and what to do. Empty if there are none.
-func (c *Cluster) FormerNote() string {
+// as they are, and what to do; empty if there are none. second is true if one of them runs, so that the
+// cluster has two primaries.
+func (c *Cluster) FormerNote() (note string, second bool) {
 	var stopped, running []string
 	for _, m := range c.members {
 		if !m.isFormer() {
@@ -34,5 +35,5 @@ func (c *Cluster) FormerNote() string {
 		notes = append(notes, fmt.Sprintf("not started, since %s was promoted in its place: %s (a new lab has it again: down, then up)",
 			primary, strings.Join(stopped, ", ")))
 	}
-	return strings.Join(notes, "; ")
+	return strings.Join(notes, "; "), running != nil
 }

@@ -150,7 +150,7 @@ func up(ctx context.Context, cmd command, out io.Writer) error {
 	if err := lab.PrintStatus(out, cluster.Status(ctx)); err != nil {
 		return err
 	}
-	if note := cluster.FormerNote(); note != "" {
+	if note, _ := cluster.FormerNote(); note != "" {
 		if _, err := fmt.Fprintln(out, note); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/stack"
 	"github.com/pgpilot/pgpilot/libs/stack/stacktest"
@@ -189,6 +190,8 @@ func TestUpStatusDown(t *testing.T) {
 		t.Errorf("up with another configuration: %v", err)
 	}
 
+	failOver(t, d)
+
 	// The edited configuration is all that stays.
 	if out := d.must("down"); !strings.Contains(out, "kept "+d.dir+"/pgpilot.json") {
 		t.Errorf("down says %s", out)
@@ -204,6 +207,37 @@ func TestUpStatusDown(t *testing.T) {
 	}
 	if out := d.must("down"); !strings.Contains(out, "nothing is running") {
 		t.Errorf("down without anything says %s", out)
+	}
+}
+
+// failOver leaves the stack with a former primary, which up neither starts nor tolerates.
+func failOver(t *testing.T, d *development) {
+	t.Helper()
+	c, err := lab.Open(filepath.Join(d.dir, "lab"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := c.Primary()
+	if err := c.WaitCaughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Promote(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if out := d.must("up"); !strings.Contains(out, "not started, since replica1 was promoted in its place: primary") {
+		t.Errorf("up after a failover says\n%s", out)
+	}
+	if pid, running := old.Running(); running {
+		t.Errorf("up started the former primary, pid %d", pid)
+	}
+	if err := old.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.run("up"); err == nil || !strings.Contains(err.Error(), `there is a second primary: primary ("lab kill 0" stops it)`) {
+		t.Errorf("up with two primaries: %v", err)
 	}
 }
 

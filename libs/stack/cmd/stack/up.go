@@ -34,10 +34,14 @@ func (cmd command) up(ctx context.Context) error {
 	if err := cmd.checkFree(ctx, cfg, local); err != nil {
 		return err
 	}
+	// The replica that a promotion made the primary serves no reads as a replica.
+	var promoted string
 	if local {
-		if err := cmd.labUp(ctx); err != nil {
+		c, err := cmd.labUp(ctx)
+		if err != nil {
 			return err
 		}
+		promoted = c.Primary().Name
 	}
 	s, err := stack.Start(ctx, stack.Options{
 		Dir: cmd.dir, BinDir: cmd.bin, ConfigPath: cmd.config, Routers: cmd.routers, Detach: true,
@@ -50,7 +54,7 @@ func (cmd command) up(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.WaitReplicas(ctx, dsn); err != nil {
+		if err := s.WaitReplicas(ctx, dsn, promoted); err != nil {
 			return err
 		}
 	}
@@ -84,9 +88,21 @@ func (cmd command) checkFree(ctx context.Context, cfg *config.Config, local bool
 	return errors.Join(failed...)
 }
 
-func (cmd command) labUp(ctx context.Context) error {
-	_, err := lab.Start(ctx, lab.Options{Dir: cmd.labDir(), Replicas: replicas, BasePort: cmd.labPort, Detach: true})
-	return err
+// labUp starts the local cluster. It fails if it has two primaries, since pgpilot
+// then writes to neither.
+func (cmd command) labUp(ctx context.Context) (*lab.Cluster, error) {
+	c, err := lab.Start(ctx, lab.Options{Dir: cmd.labDir(), Replicas: replicas, BasePort: cmd.labPort, Detach: true})
+	if err != nil {
+		return nil, err
+	}
+	note, second := c.FormerNote()
+	if second {
+		return nil, fmt.Errorf("the local cluster: %s", note)
+	}
+	if note != "" {
+		cmd.printf("the local cluster: %s\n\n", note)
+	}
+	return c, nil
 }
 
 func (cmd command) howTo(cfg *config.Config, local bool) {
