@@ -63,7 +63,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the bus: %w", err)
 	}
-	log := &natsLogger{log: o.Log, fatal: make(chan string, 1)}
+	log := &natsLogger{log: o.Log, fatal: make(chan string, 1), now: time.Now}
 	ns.SetLoggerV2(log, false, false, false)
 	ns.Start()
 	if err := started(ctx, ns, log); err != nil {
