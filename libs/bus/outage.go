@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -19,6 +20,9 @@ type outage struct {
 
 	mu     sync.Mutex
 	reason string
+	// found is set once there was a bus. Before that, its absence is part of a start:
+	// services start side by side.
+	found bool
 }
 
 func (o *outage) because(err error) {
@@ -29,14 +33,18 @@ func (o *outage) because(err error) {
 	defer o.mu.Unlock()
 	if reason := err.Error(); reason != o.reason {
 		o.reason = reason
-		o.log.Warn("bus not reachable, looking for it", "error", err)
+		level := slog.LevelInfo
+		if o.found {
+			level = slog.LevelWarn
+		}
+		o.log.Log(context.Background(), level, "bus not reachable, looking for it", "error", err)
 	}
 }
 
 func (o *outage) over() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.reason = ""
+	o.reason, o.found = "", true
 }
 
 // delay implements nats.ReconnectDelayHandler.
