@@ -241,6 +241,32 @@ func failOver(t *testing.T, d *development) {
 	}
 }
 
+func TestUpNamesServersThatCannotBeUsed(t *testing.T) {
+	d := newDevelopment(t)
+	real := filepath.Join(t.TempDir(), "real.json")
+	if err := os.Rename(filepath.Join(d.dir, "pgpilot.json"), real); err != nil {
+		t.Fatal(err)
+	}
+	d.flags = append(d.flags, "-config", real)
+	for range 2 { // also when everything runs already
+		_, err := d.run("up")
+		if err == nil {
+			t.Fatal("up succeeded without a server")
+		}
+		for n, name := range []string{"primary", "replica1", "replica2"} {
+			want := fmt.Sprintf("the server %s (127.0.0.1:%d) cannot be used: ", name, d.base+n)
+			if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("%q is not in: %v", want, err)
+			}
+		}
+	}
+	for name, pid := range d.pids() {
+		if pid == 0 {
+			t.Errorf("%s does not run", name)
+		}
+	}
+}
+
 func TestUpNamesWhoHasAPort(t *testing.T) {
 	d := newDevelopment(t)
 	for _, offset := range []int{1, replicas + 1} {

@@ -68,7 +68,29 @@ func (cmd command) up(ctx context.Context) error {
 		}
 	}
 	cmd.howTo(cfg, local)
-	return nil
+	if local {
+		return nil // WaitReplicas has seen them
+	}
+	return unreachable(ctx, s)
+}
+
+// unreachable lists the servers that pgpilot cannot use, one sentence each. The
+// services stay up: they go on trying.
+func unreachable(ctx context.Context, s *stack.Stack) error {
+	servers, err := s.Servers(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, l := range servers {
+		if !l.Healthy {
+			failed = append(failed, fmt.Errorf("the server %s (%s) cannot be used: %s", l.Backend, l.Address, l.Error))
+		}
+	}
+	if failed != nil {
+		failed = append(failed, errors.New("pgpilot runs and goes on trying: repair these servers, or correct the configuration and run make down up"))
+	}
+	return errors.Join(failed...)
 }
 
 // checkFree looks at all ports before anything is started. Once there is a stack or
