@@ -49,7 +49,11 @@ func readSecret(password, file, env string) (string, error) {
 		s, _, _ = strings.Cut(string(data), "\n")
 		s, where = strings.TrimSuffix(s, "\r"), fmt.Sprintf("the first line of password_file %s", file)
 	case env != "":
-		s, where = os.Getenv(env), fmt.Sprintf("the environment variable %s named by password_env", env)
+		var set bool
+		where = fmt.Sprintf("the environment variable %s named by password_env", env)
+		if s, set = os.LookupEnv(env); !set {
+			return "", fmt.Errorf("%s is not set: put the password there", where)
+		}
 	default:
 		return "", errNoSource
 	}

@@ -38,6 +38,7 @@ func TestSecretSources(t *testing.T) {
 		{"missing file", User{PasswordFile: missing}, "", "read password_file: open " + missing + ": no such file or directory"},
 		{"empty first line", User{PasswordFile: empty}, "", "the first line of password_file " + empty + " is empty: put the password there"},
 		{"empty environment", User{PasswordEnv: "PGPILOT_TEST_EMPTY"}, "", "the environment variable PGPILOT_TEST_EMPTY named by password_env is empty: put the password there"},
+		{"environment not set", User{PasswordEnv: "PGPILOT_TEST_NEVER_SET"}, "", "the environment variable PGPILOT_TEST_NEVER_SET named by password_env is not set: put the password there"},
 		{"verifier in a file", User{PasswordFile: verifier}, "", "the first line of password_file " + verifier + ": this is a SCRAM verifier: verifier-only users come in a later version, so give the password itself"},
 		{"nothing", User{}, "", "give exactly one of password, password_file and password_env"},
 	}
