@@ -22,6 +22,12 @@ func (m *Member) ResumeReplay(ctx context.Context) error {
 // replayControl sends a request and waits for the state it asks for: pausing is only
 // requested by its function ("Recovery Control Functions").
 func (m *Member) replayControl(ctx context.Context, request, want string) error {
+	if _, running := m.Running(); !running {
+		return fmt.Errorf(`%s is stopped: "lab start %d" starts it`, m.Name, m.Number)
+	}
+	if !m.isStandby() {
+		return fmt.Errorf("%s is a primary: only the replay of a replica can be paused and resumed", m.Name)
+	}
 	conn, err := m.control(ctx)
 	if err != nil {
 		return err
