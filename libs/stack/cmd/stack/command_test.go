@@ -185,7 +185,15 @@ func TestUpStatusDown(t *testing.T) {
 		}
 	}
 	d.must("status")
-	other := slices.Concat(d.flags, []string{"-config", "other.json", "up"})
+	nowhere := slices.Concat(d.flags, []string{"-config", "nosuch.json", "up"})
+	if err := run(t.Context(), nowhere, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "nosuch.json does not exist: name another file with make up CONFIG=file") {
+		t.Errorf("up with a configuration that is not there: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := slices.Concat(d.flags, []string{"-config", file, "up"})
 	if err := run(t.Context(), other, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "runs with the configuration "+d.dir+"/pgpilot.json, not ") {
 		t.Errorf("up with another configuration: %v", err)
 	}

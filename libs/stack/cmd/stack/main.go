@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -15,7 +16,9 @@ func main() {
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "stack:", err)
+		for line := range strings.Lines(err.Error()) { // one for each problem
+			fmt.Fprintln(os.Stderr, "stack:", strings.TrimSuffix(line, "\n"))
+		}
 		os.Exit(1)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +19,8 @@ func (cmd command) up(ctx context.Context) error {
 	local := cmd.config == ""
 	if local {
 		cmd.config = cmd.developmentFile()
+	} else if _, err := os.Stat(cmd.config); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the configuration %s does not exist: name another file with make up CONFIG=file", cmd.config)
 	}
 	if running, err := stack.Open(cmd.dir); err == nil && running.ConfigPath() != cmd.config {
 		return fmt.Errorf("pgpilot runs with the configuration %s, not %s: make down stops it", running.ConfigPath(), cmd.config)
