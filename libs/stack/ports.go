@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/procfs"
 
@@ -53,22 +54,59 @@ func checkAddresses(ctx context.Context, cfg *config.Config, path string, of fun
 	return errors.Join(failed...)
 }
 
+// closingTime is how long a port may be taken by no listener: an outgoing or a closing
+// connection may have got it as its own, if it lies in the range of these.
+const closingTime = 3 * time.Second
+
 // CheckAddress makes sure that every address host:port stands for can be listened
-// on. The error says who has a taken port, as far as this user may know, and to stop
-// it. Anything else that may be wrong with an address is left to the one who listens.
+// on. It gives a connection that has the port a moment to end. The error says who has
+// a taken port, as far as this user may know, and to stop it. Anything else that may be
+// wrong with an address is left to the one who listens.
 func CheckAddress(ctx context.Context, address string) error {
-	var lc net.ListenConfig
+	ctx, cancel := context.WithTimeout(ctx, closingTime)
+	defer cancel()
 	for _, one := range addresses(ctx, address) {
-		l, err := lc.Listen(ctx, "tcp", one)
-		switch {
-		case err == nil:
-			_ = l.Close()
-		case errors.Is(err, syscall.EADDRINUSE):
-			_, port, _ := net.SplitHostPort(one)
-			return fmt.Errorf("port %s is taken by %s: stop it", port, holder(port))
+		_, port, err := net.SplitHostPort(one)
+		if err != nil {
+			continue
+		}
+		var listens bool
+		err = until(ctx, func() (bool, error) {
+			if !taken(ctx, one) {
+				return true, nil
+			}
+			if listens = isListenedOn(port); listens {
+				return false, fmt.Errorf("port %s is taken by %s: stop it", port, holder(port))
+			}
+			return false, nil
+		})
+		if err != nil && !listens {
+			return fmt.Errorf("port %s is taken by a connection of another program, which ends by itself: try again in a minute", port)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// taken says whether somebody has the port. Other troubles are left to the one who listens.
+func taken(ctx context.Context, address string) bool {
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.WithoutCancel(ctx), "tcp", address)
+	if err == nil {
+		_ = l.Close()
+	}
+	return errors.Is(err, syscall.EADDRINUSE)
+}
+
+func isListenedOn(port string) bool {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return false
+	}
+	_, found := listeningSocket(number)
+	return found
 }
 
 // addresses are those that the host has: localhost is 127.0.0.1 and ::1.
