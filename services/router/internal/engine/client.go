@@ -28,9 +28,11 @@ type client struct {
 	// generation is that of the verdicts of the session's database.
 	generation uint64
 	major      int
-	// unchecked says that the router's lexer and the server may disagree about
-	// where a string ends.
-	unchecked bool
+	// backslashes says that the server reads them as escapes in ordinary strings
+	// (standard_conforming_strings is off), foreign that the client's encoding is not
+	// UTF8. Either way the router's lexer and the server may disagree about where a
+	// string ends; in a foreign encoding only if a byte is not ASCII.
+	backslashes, foreign bool
 
 	wait     waiting
 	awaiting bool // for its fence
@@ -173,9 +175,9 @@ func (c *client) learn(params []handoff.Parameter) {
 		case "server_version":
 			c.major = major(p.Value)
 		case "standard_conforming_strings":
-			c.unchecked = c.unchecked || p.Value != "on"
+			c.backslashes = c.backslashes || p.Value != "on"
 		case "client_encoding":
-			c.unchecked = c.unchecked || p.Value != "UTF8"
+			c.foreign = c.foreign || p.Value != "UTF8"
 		}
 	}
 }

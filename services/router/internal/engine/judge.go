@@ -16,13 +16,16 @@ func (e *Engine) known(c *client, text []byte) (v verdict.Verdict, ok bool) {
 		return v, false
 	}
 	r, err := e.scanner.Scan(text, &sqltoken.Options{Context: c.context, ServerMajor: c.major})
-	if err != nil || c.unchecked && r.NonASCII {
-		return unproven(r), true
-	}
-	if c.unchecked {
+	if err != nil || c.unchecked(r) {
 		return unproven(r), true
 	}
 	return e.cache.Get(r.Key, c.generation)
+}
+
+// unchecked reports whether the server may read the text otherwise than the
+// router has lexed it.
+func (c *client) unchecked(r sqltoken.Result) bool {
+	return c.backslashes || c.foreign && r.NonASCII
 }
 
 // judge asks for a statement's verdict.
@@ -39,7 +42,7 @@ func (e *Engine) judge(c *client, text []byte) {
 	e.work.Go(func() {
 		r, err := sqltoken.NewScanner(e.opts.Secret).Scan([]byte(own), &opts)
 		e.Post(func() {
-			if v, ok := e.cache.Get(r.Key, c.generation); ok && err == nil && !c.unchecked {
+			if v, ok := e.cache.Get(r.Key, c.generation); ok && err == nil && !c.unchecked(r) {
 				e.judged(c, question, v)
 				return
 			}
@@ -51,7 +54,7 @@ func (e *Engine) judge(c *client, text []byte) {
 // ask puts the question to a classifier.
 func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result, err error) {
 	fallback := unproven(r)
-	if err != nil || c.unchecked {
+	if err != nil || c.unchecked(r) {
 		e.judged(c, question, fallback)
 		return
 	}
