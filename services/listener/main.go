@@ -67,6 +67,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	defer stopAround()
 	defer stopAccepting(nil)
 	wg.Go(func() { stopAccepting(fleet.Run(around)) })
+	env.Health.Set(partRouters, errNoRouter) // not ready before the first look
 	wg.Go(func() { watchFleet(around, fleet, env.Health) })
 	wg.Go(func() { reload(around, env, secret, clients, gate) })
 	if page != nil {
@@ -122,6 +123,9 @@ func reload(ctx context.Context, env *service.Env, secret []byte, clients *ledge
 	}
 }
 
+// partRouters is the health's part that says whether there is a router.
+const partRouters = "routers"
+
 var errNoRouter = errors.New("no router is running")
 
 // watchFleet keeps the health up to date: without a router nobody can be served.
@@ -132,7 +136,7 @@ func watchFleet(ctx context.Context, fleet *routers.Fleet, health *obs.Health) {
 		if fleet.Len() == 0 {
 			err = errNoRouter
 		}
-		health.Set("routers", err)
+		health.Set(partRouters, err)
 		select {
 		case <-changed:
 		case <-ctx.Done():
