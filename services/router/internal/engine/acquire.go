@@ -52,7 +52,7 @@ func (e *Engine) lend(c *client) {
 		choice = route.Pick(table, r)
 	}
 	if choice.Reason == route.ReasonFenceFallback {
-		e.opts.Want(r.Fence)
+		e.want(r.Fence)
 	}
 	if choice.Backend == route.None {
 		e.strand(c)
@@ -103,7 +103,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	}
 	// A session keeps its replica: while that one is behind, it reads from the
 	// primary.
-	e.opts.Want(r.Fence)
+	e.want(r.Fence)
 	*r = route.Request{Reason: route.ReasonFenceFallback, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Turn: r.Turn}
 	return c.conns[session.PrimarySlot]
 }
