@@ -35,7 +35,7 @@ func (e *Engine) siteOf(backend int, l upstream.Login) *site {
 	p := e.pools[k]
 	if p == nil {
 		p = &site{e: e, key: k, servers: map[*server]struct{}{}}
-		p.Max = e.routers.of(e.cfg.Pool.MaxSize)
+		p.Max = e.sizeOf(backend)
 		e.pools[k] = p
 	}
 	return p
@@ -93,7 +93,7 @@ func (p *site) connect(startup string) {
 func (p *site) connected(startup string, m *upstream.Made) {
 	e := p.e
 	p.Connected(startup)
-	e.tracker.Connected(p.key.Backend)
+	e.connectedTo(p.key.Backend)
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
 	s.Startup = startup
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
@@ -129,7 +129,7 @@ const (
 func (p *site) connectFailed(startup string, err error) {
 	e := p.e
 	var pg *pgconn.PgError
-	refused := errors.As(err, &pg) && !temporary(pg.Code)
+	denied := errors.As(err, &pg) && !temporary(pg.Code)
 	full := pg != nil && pg.Code == "53300"
 	level := slog.LevelWarn
 	if p.refusal == err.Error() {
@@ -138,14 +138,14 @@ func (p *site) connectFailed(startup string, err error) {
 	p.refusal = err.Error()
 	e.log.Log(e.workCtx, level, "cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
 	isPrimary := p.key.Backend == e.tracker.Table().Primary
-	if !refused && !full {
-		e.tracker.Failed(p.key.Backend, e.now)
+	if !denied && !full {
+		e.failed(p.key.Backend, refused)
 	}
-	giveUp := refused || !isPrimary && !full
+	giveUp := denied || !isPrimary && !full
 	for _, c := range p.ConnectFailed(startup, giveUp) {
 		c.wait.in = nil
 		c.uncount()
-		if refused && isPrimary {
+		if denied && isPrimary {
 			e.refuse(c, &session.Problem{Code: pg.Code, Message: pg.Message, Detail: pg.Detail, Hint: pg.Hint})
 			continue
 		}
@@ -242,11 +242,22 @@ func (e *Engine) Share(rank, count int) {
 	})
 }
 
+// sizeOf is the most connections of a pool to a server.
+func (e *Engine) sizeOf(backend int) int {
+	switch {
+	case e.tracker.Leaving(backend):
+		return 0
+	case backend == e.tracker.Table().Primary:
+		return e.routers.of(e.cfg.Pool.PrimarySize())
+	}
+	return e.routers.of(e.cfg.Pool.ReplicaSize())
+}
+
 // resize applies the pools' sizes. A pool that has become too large shrinks as
 // its idle connections are closed and its lent ones come back.
 func (e *Engine) resize() {
 	for _, p := range e.pools {
-		p.Max = e.routers.of(e.cfg.Pool.MaxSize)
+		p.Max = e.sizeOf(p.key.Backend)
 		for p.Size() > p.Max {
 			s, ok := p.Oldest()
 			if !ok {

@@ -86,7 +86,7 @@ func (t *Tracker) add(name string) int {
 }
 
 // Leave takes a backend out of use: nothing more is sent there. Its index stays
-// taken until Free.
+// taken until Release.
 func (t *Tracker) Leave(i int) {
 	t.nodes[i].leaving = true
 	b := &t.table.Backends[i]
@@ -99,15 +99,16 @@ func (t *Tracker) Leave(i int) {
 // Leaving reports whether the backend has been taken out of use.
 func (t *Tracker) Leaving(i int) bool { return t.nodes[i].leaving }
 
-// Free gives up the index of a backend that has left and that nobody uses any more.
-func (t *Tracker) Free(i int) {
+// Release gives up the index of a backend that has left and that nobody uses any
+// more.
+func (t *Tracker) Release(i int) {
 	t.nodes[i].free = true
 	t.nodes[i].incarnation, t.nodes[i].ended = lsn.Incarnation{}, nil
 	t.table.Backends[i].Name = ""
 }
 
-// Configured reports whether the index is that of a backend in use.
-func (t *Tracker) Configured(i int) bool { return !t.nodes[i].leaving }
+// Free reports whether the index has been given up and not been taken again.
+func (t *Tracker) Free(i int) bool { return t.nodes[i].free }
 
 // Table gives the table. Its owner may count in-flight statements in it.
 func (t *Tracker) Table() *route.Table { return &t.table }

@@ -194,7 +194,7 @@ func TestBackendsComeAndGo(t *testing.T) {
 	tr.Lag(lag(1, inc(1, 1), 200), t0)
 	run := tr.Run(1)
 	tr.Leave(1)
-	if b := tr.Table().Backends[1]; b.Role != route.RoleUnknown || tr.Index("r1") != -1 || tr.Configured(1) {
+	if b := tr.Table().Backends[1]; b.Role != route.RoleUnknown || tr.Index("r1") != -1 || !tr.Leaving(1) {
 		t.Fatalf("%+v is in use", b)
 	}
 	if tr.Lag(lag(2, inc(1, 1), 300), t0) {
@@ -204,7 +204,7 @@ func TestBackendsComeAndGo(t *testing.T) {
 	if !ok || i != 2 || tr.Index("r1") != 2 {
 		t.Fatalf("added at %d %t", i, ok)
 	}
-	tr.Free(1)
+	tr.Release(1)
 	i, ok = tr.Add("r2", t0)
 	if !ok || i != 1 || tr.Run(1) != run || !tr.Incarnation(1).IsZero() || !tr.Table().Backends[1].Replayed.IsZero() {
 		t.Fatalf("added at %d %t, run %d of %v at %v", i, ok, tr.Run(1), tr.Incarnation(1), tr.Table().Backends[1].Replayed)

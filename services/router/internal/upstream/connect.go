@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,18 +32,36 @@ type Credentials struct {
 // Connector makes connections to one server.
 type Connector struct {
 	target  Target
-	monitor Credentials
-	db      string
 	timeout time.Duration
+	login   atomic.Pointer[monitorLogin]
 
 	mu      sync.Mutex
 	witness *pgconn.PgConn // guarded by mu; nil when there is none
 }
 
+// monitorLogin is pgpilot's own login.
+type monitorLogin struct {
+	Credentials
+	database string
+}
+
 // NewConnector makes a connector. monitor and db are the login that may see when
 // the server's processes started; timeout bounds one attempt.
 func NewConnector(t Target, monitor Credentials, db string, timeout time.Duration) *Connector {
-	return &Connector{target: t, monitor: monitor, db: db, timeout: timeout}
+	c := &Connector{target: t, timeout: timeout}
+	c.SetMonitor(monitor, db)
+	return c
+}
+
+// SetMonitor changes the login of connections made from now on; from any goroutine.
+func (c *Connector) SetMonitor(monitor Credentials, db string) {
+	c.login.Store(&monitorLogin{monitor, db})
+}
+
+// dialMonitor connects with pgpilot's own login.
+func (c *Connector) dialMonitor(ctx context.Context, application string) (*pgconn.PgConn, error) {
+	l := c.login.Load()
+	return c.dial(ctx, l.Credentials, l.database, map[string]string{"application_name": application})
 }
 
 // Connect logs in and gives the descriptor. The error is a *pgconn.PgError within
@@ -127,7 +146,7 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 	for attempt := 0; ; attempt++ {
 		fresh := c.witness == nil
 		if fresh {
-			w, err := c.dial(ctx, c.monitor, c.db, map[string]string{"application_name": "pgpilot-router"})
+			w, err := c.dialMonitor(ctx, "pgpilot-router")
 			if err != nil {
 				return fmt.Errorf("read the server's run: %w", err)
 			}
@@ -160,5 +179,6 @@ func (c *Connector) Close() {
 
 // ConnectMonitor makes a connection of pgpilot's own, with the monitor's login.
 func (c *Connector) ConnectMonitor(ctx context.Context, application string) (*Made, error) {
-	return c.Connect(ctx, c.monitor, c.db, []handoff.Parameter{{Name: "application_name", Value: application}})
+	l := c.login.Load()
+	return c.Connect(ctx, l.Credentials, l.database, []handoff.Parameter{{Name: "application_name", Value: application}})
 }
