@@ -8,6 +8,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -35,7 +36,8 @@ type client struct {
 	backslashes, foreign bool
 
 	wait     waiting
-	awaiting bool // for its fence
+	awaiting bool        // for its fence
+	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
 	judging  uint64 // numbers the questions; an answer to an earlier one is late
 
