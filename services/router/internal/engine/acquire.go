@@ -137,6 +137,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 		table.Backends[b].Held++
 	}
 	s.owner, s.slot = c, slot
+	s.site.used, s.site.startup = e.now, s.Startup
 	c.conns[slot] = s
 	s.reading(true)
 	role := table.Backends[b].Role

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -61,6 +62,8 @@ type Engine struct {
 	turn     uint32
 	users    map[string]string // passwords by user
 	monitor  upstream.Credentials
+	// targets are the configured servers, by name.
+	targets map[string]dial.Server
 
 	tracker *topology.Tracker
 	// servers are by the tracker's indexes.
@@ -225,7 +228,7 @@ func (e *Engine) Stop(within time.Duration) {
 // everySecond does what needs no haste.
 func (e *Engine) everySecond() {
 	e.tracker.Expire(e.now)
-	e.expireIdle()
+	e.tendPools()
 	e.watchSilent()
 	e.settleServers()
 	e.metrics.gauges(e)
@@ -245,6 +248,12 @@ func (e *Engine) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	targets := map[string]dial.Server{}
+	for _, b := range c.Backends() {
+		if targets[b.Name], err = dial.Of(b, c.ServerTLS, c.TCP); err != nil {
+			return err
+		}
+	}
 	users := make(map[string]string, len(c.Users))
 	for _, u := range c.Users {
 		secret, err := u.Secret()
@@ -253,7 +262,8 @@ func (e *Engine) apply(c *config.Config) error {
 		}
 		users[u.Name] = secret
 	}
-	e.cfg, e.users, e.monitor = c, users, upstream.Credentials{User: c.Monitor.User, Password: monitor}
+	e.cfg, e.users, e.targets = c, users, targets
+	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
 		Strict:     c.Fencing.Mode == config.Strict,
 		PerSession: c.Pool.Mode == config.Session,
@@ -264,6 +274,7 @@ func (e *Engine) apply(c *config.Config) error {
 	e.policy = policyOf(c.Routing.Policy)
 	e.tracker.Set(e.trackerSettings(c))
 	e.settleServers()
+	e.equipServers()
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -15,7 +16,7 @@ import (
 // serverSite is one server, at the tracker's index of it.
 type serverSite struct {
 	name, address string
-	target        upstream.Target
+	target        dial.Server
 	connector     *upstream.Connector
 	// heard is when the server last said anything on any connection, or began to have
 	// something to say; checking, that it is being asked whether it is there.
@@ -56,43 +57,47 @@ func (e *Engine) settleServers() {
 		}
 	}
 	for _, b := range e.cfg.Backends() {
-		i := e.tracker.Index(b.Name)
-		if i < 0 || i >= len(e.servers) || e.servers[i] == nil {
-			if i = e.join(b, i); i < 0 {
-				continue
-			}
+		if i := e.tracker.Index(b.Name); i < 0 || i >= len(e.servers) {
+			e.join(b, i)
 		}
-		e.servers[i].connector.SetMonitor(e.monitor, e.cfg.Monitor.Database)
+	}
+}
+
+// equipServers tells the servers what the configuration says of them.
+func (e *Engine) equipServers() {
+	for _, b := range e.cfg.Backends() {
+		i := e.tracker.Index(b.Name)
+		if i < 0 {
+			continue // there is no room for it yet
+		}
+		s := e.servers[i]
+		s.target = e.targets[b.Name]
+		s.connector.Set(s.target, e.monitor, e.cfg.Monitor.Database)
 		e.tracker.SetWeight(i, b.Weight)
 	}
 }
 
 // join takes up a server; i is its index if the tracker knows it already, which it
-// does of the configured primary from the start. It gives the index, -1 for none.
-func (e *Engine) join(b config.Backend, i int) int {
-	host, port, err := b.HostPort()
-	if err != nil {
-		e.log.Error("server is not used", obs.KeyBackend, b.Name, obs.KeyError, err)
-		return -1
-	}
+// does of the configured primary from the start.
+func (e *Engine) join(b config.Backend, i int) {
 	if i < 0 {
 		var ok bool
 		if i, ok = e.tracker.Add(b.Name, e.now); !ok {
 			e.log.Error("server is not used: there are too many", obs.KeyBackend, b.Name, "most", route.MaxBackends)
-			return -1
+			return
 		}
 	}
-	t := upstream.Target{Host: host, Port: port}
+	t := e.targets[b.Name]
 	s := &serverSite{
-		name: b.Name, address: b.Address, target: t,
+		name: b.Name, address: b.Address, target: t, heard: e.now,
 		connector: upstream.NewConnector(t, e.monitor, e.cfg.Monitor.Database, connectTimeout),
 	}
+	e.tracker.SetWeight(i, b.Weight)
 	if i == len(e.servers) {
 		e.servers = append(e.servers, s)
 	} else {
 		e.servers[i] = s
 	}
-	return i
 }
 
 // leave drains a server: nothing more is sent there, sessions that wait for a

@@ -25,6 +25,10 @@ type site struct {
 	servers map[*server]struct{}
 	retry   poll.Timer
 	backoff time.Duration
+	// used is when a session last had a connection of it, startup what that was made
+	// with.
+	used    time.Time
+	startup string
 	// refusal is why the last connection could not be made; empty after one that was.
 	refusal string
 }
@@ -56,6 +60,9 @@ func (p *site) fill() {
 		return // the server has just refused
 	}
 	for {
+		if p.Wants() && p.Size() < p.Max && !p.room() {
+			return
+		}
 		startup, evict, evicts, ok := p.Connect()
 		if evicts {
 			p.forget(evict)
@@ -95,7 +102,7 @@ func (p *site) connected(startup string, m *upstream.Made) {
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
-	s.Startup = startup
+	s.Startup, s.Made = startup, e.now
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
 	if err := s.open(e, m.FD, s, poll.In); err != nil {
 		e.log.Error("cannot use server connection", obs.KeyError, err)
@@ -153,6 +160,7 @@ func (p *site) connectFailed(startup string, err error) {
 		e.ready = append(e.ready, grant{c: c})
 	}
 	p.pause()
+	e.refill(p) // it has left room for others
 }
 
 // pause leaves the server alone for a while, longer each time.
@@ -175,7 +183,7 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max {
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) || e.starves(p) {
 		p.discard(s)
 		return
 	}
@@ -183,7 +191,7 @@ func (p *site) giveBack(s *server) {
 		e.ready = append(e.ready, grant{c: c, s: s})
 		return
 	}
-	p.fill() // its place may be wanted for one of another kind
+	e.refill(p) // its place may be wanted for one of another kind
 }
 
 // discard closes a connection that counts as lent or as idle.
@@ -195,29 +203,13 @@ func (p *site) discard(s *server) {
 		p.Drop()
 	}
 	p.forget(s)
-	p.fill()
+	p.e.refill(p)
 }
 
 // forget closes a connection that is out of the account already.
 func (p *site) forget(s *server) {
 	delete(p.servers, s)
 	s.hangup()
-}
-
-// expireIdle closes connections unused for pool.idle_timeout and those of ended
-// runs, and forgets pools nobody uses.
-func (e *Engine) expireIdle() {
-	for k, p := range e.pools {
-		before := e.now.Add(-e.cfg.Pool.IdleTimeout.D())
-		run := e.tracker.Run(k.Backend)
-		for _, s := range p.Expired(func(c *pool.Conn) bool { return c.IdleSince.Before(before) || c.Run != run }) {
-			p.forget(s)
-		}
-		if p.Size() == 0 && p.Waiters() == 0 {
-			e.timers.Stop(&p.retry)
-			delete(e.pools, k)
-		}
-	}
 }
 
 // shareOfRouters divides pool.max_size between the routers of this host.

@@ -2,9 +2,12 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,15 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 )
-
-// Target is a server to connect to.
-type Target struct {
-	// Host is a name, an address, or the folder of a Unix socket.
-	Host string
-	Port uint16
-}
 
 // Credentials are one user's.
 type Credentials struct {
@@ -31,37 +28,35 @@ type Credentials struct {
 
 // Connector makes connections to one server.
 type Connector struct {
-	target  Target
 	timeout time.Duration
-	login   atomic.Pointer[monitorLogin]
+	means   atomic.Pointer[means]
+	relays  relays
+	// longKeys says that the server, as the witness saw it, gives long cancel keys.
+	longKeys atomic.Bool
 
 	mu      sync.Mutex
 	witness *pgconn.PgConn // guarded by mu; nil when there is none
 }
 
-// monitorLogin is pgpilot's own login.
-type monitorLogin struct {
-	Credentials
-	database string
-}
-
 // NewConnector makes a connector. monitor and db are the login that may see when
 // the server's processes started; timeout bounds one attempt.
-func NewConnector(t Target, monitor Credentials, db string, timeout time.Duration) *Connector {
-	c := &Connector{target: t, timeout: timeout}
-	c.SetMonitor(monitor, db)
+func NewConnector(s dial.Server, monitor Credentials, db string, timeout time.Duration) *Connector {
+	c := &Connector{timeout: timeout}
+	c.Set(s, monitor, db)
 	return c
 }
 
-// SetMonitor changes the login of connections made from now on; from any goroutine.
-func (c *Connector) SetMonitor(monitor Credentials, db string) {
-	c.login.Store(&monitorLogin{monitor, db})
+// means are what connections are made with.
+type means struct {
+	server  dial.Server
+	monitor Credentials
+	db      string
 }
 
-// dialMonitor connects with pgpilot's own login.
-func (c *Connector) dialMonitor(ctx context.Context, application string) (*pgconn.PgConn, error) {
-	l := c.login.Load()
-	return c.dial(ctx, l.Credentials, l.database, map[string]string{"application_name": application})
+// Set changes what connections are made with from now on; from any goroutine. The
+// server's address stays what it was.
+func (c *Connector) Set(s dial.Server, monitor Credentials, db string) {
+	c.means.Store(&means{s, monitor, db})
 }
 
 // Connect logs in and gives the descriptor. The error is a *pgconn.PgError within
@@ -77,7 +72,7 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	if err != nil {
 		return nil, err
 	}
-	m, err := take(pg)
+	m, err := c.take(pg)
 	if err != nil {
 		return nil, err
 	}
@@ -90,52 +85,55 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	return m, nil
 }
 
-// settings name everything that pgconn would otherwise take from the PG… variables
-// of the process's environment, which are not the client's.
-const settings = "host=localhost port=5432 user=pgpilot dbname=postgres password=none passfile='' connect_timeout=0" +
-	" sslmode=disable sslcert='' sslkey='' sslrootcert='' sslcertmode=disable sslnegotiation=postgres" +
-	" target_session_attrs=any channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0"
-
 // dial connects.
 func (c *Connector) dial(ctx context.Context, who Credentials, database string, params map[string]string) (*pgconn.PgConn, error) {
-	cfg, err := pgconn.ParseConfig(settings)
-	if err != nil {
-		return nil, fmt.Errorf("prepare connection: unset the environment variable PGSERVICE: %w", err)
-	}
-	cfg.Host, cfg.Port = c.target.Host, c.target.Port
-	cfg.User, cfg.Password, cfg.Database = who.User, who.Password, database
-	cfg.RuntimeParams = params
-	cfg.Fallbacks = nil
-	pg, err := pgconn.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open server connection: %w", err)
-	}
-	return pg, nil
+	return c.means.Load().server.Connect(ctx, dial.Login{User: who.User, Password: who.Password, Database: database, Parameters: params, Newest: c.longKeys.Load()})
+}
+
+// dialMonitor connects with pgpilot's own login.
+func (c *Connector) dialMonitor(ctx context.Context, application string) (*pgconn.PgConn, error) {
+	m := c.means.Load()
+	return c.dial(ctx, m.monitor, m.db, map[string]string{"application_name": application})
 }
 
 // take turns a connection into a bare descriptor.
-func take(pg *pgconn.PgConn) (*Made, error) {
+func (c *Connector) take(pg *pgconn.PgConn) (*Made, error) {
 	h, err := pg.Hijack()
 	if err != nil {
 		return nil, fmt.Errorf("take over connection: %w", err)
 	}
-	defer h.Conn.Close() // the duplicate lives on
 	if h.Frontend.ReadBufferLen() != 0 {
+		h.Conn.Close()
 		return nil, errors.New("take over connection: the server sent more than its greeting")
-	}
-	sc, ok := h.Conn.(syscall.Conn)
-	if !ok {
-		return nil, fmt.Errorf("take over connection: %T has no descriptor", h.Conn)
 	}
 	m := &Made{PID: h.PID, Secret: h.SecretKey, At: time.Now()}
 	for name, value := range h.ParameterStatuses {
 		m.Parameters = append(m.Parameters, handoff.Parameter{Name: name, Value: value})
 	}
 	slices.SortFunc(m.Parameters, func(a, b handoff.Parameter) int { return strings.Compare(a.Name, b.Name) })
-	if m.FD, err = handoff.Dup(sc); err != nil {
-		return nil, err
+	if m.FD, err = c.descriptor(h.Conn); err != nil {
+		h.Conn.Close()
+		return nil, fmt.Errorf("take over connection: %w", err)
 	}
 	return m, nil
+}
+
+// descriptor gives the loop's end of a connection: a duplicate of its socket, or,
+// where there is TLS, the far end of a relay.
+func (c *Connector) descriptor(n net.Conn) (int, error) {
+	if t, ok := n.(*tls.Conn); ok {
+		return c.relays.start(t)
+	}
+	sc, ok := n.(syscall.Conn)
+	if !ok {
+		return -1, fmt.Errorf("%T has no descriptor", n)
+	}
+	fd, err := handoff.Dup(sc)
+	if err != nil {
+		return -1, err
+	}
+	n.Close() // the duplicate lives on
+	return fd, nil
 }
 
 // identify reads the server's run over the witness connection, which is made
@@ -151,6 +149,7 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 				return fmt.Errorf("read the server's run: %w", err)
 			}
 			c.witness = w
+			c.longKeys.Store(serverMajor(w) >= longKeysSince)
 		}
 		run, err := readRun(ctx, c.witness)
 		if err == nil {
@@ -165,8 +164,27 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 	}
 }
 
-// Close ends the witness connection.
+// longKeysSince is the first version of PostgreSQL that speaks protocol 3.2. Older
+// ones would only have to decline it.
+const longKeysSince = 18
+
+// serverMajor is zero where the server does not say.
+func serverMajor(pg *pgconn.PgConn) int {
+	version := pg.ParameterStatus("server_version") // "18.1" or "18beta1"
+	if i := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		version = version[:i]
+	}
+	n, err := strconv.Atoi(version)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Close ends the witness connection and what carries TLS connections, whose
+// descriptors are of no use from then on.
 func (c *Connector) Close() {
+	c.relays.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.witness != nil {
@@ -179,6 +197,6 @@ func (c *Connector) Close() {
 
 // ConnectMonitor makes a connection of pgpilot's own, with the monitor's login.
 func (c *Connector) ConnectMonitor(ctx context.Context, application string) (*Made, error) {
-	l := c.login.Load()
-	return c.Connect(ctx, l.Credentials, l.database, []handoff.Parameter{{Name: "application_name", Value: application}})
+	m := c.means.Load()
+	return c.Connect(ctx, m.monitor, m.db, []handoff.Parameter{{Name: "application_name", Value: application}})
 }
