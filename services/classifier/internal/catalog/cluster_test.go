@@ -14,6 +14,7 @@ import (
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -121,7 +122,7 @@ func read(t *testing.T, c *lab.Cluster, reads ...string) *Snapshot {
 func login(c *lab.Cluster) *Login {
 	l := &Login{Monitor: config.Monitor{User: lab.User, Password: lab.Password}}
 	for _, m := range c.Members() {
-		l.Servers = append(l.Servers, config.Backend{Name: m.Name, Address: fmt.Sprintf("%s:%d", m.Host, m.Port)})
+		l.Servers = append(l.Servers, Server{Name: m.Name, Server: dial.Server{Host: m.Host, Port: uint16(m.Port)}})
 	}
 	return l
 }

@@ -19,8 +19,11 @@ type Set struct {
 
 // Open listens on a TCP address and in a folder for Unix sockets; either may be
 // empty, both may not. The Unix socket is named after the TCP port, 6432 if there
-// is none.
+// is none. Sockets that systemd opened for this process take the place of both.
 func Open(ctx context.Context, address, folder string) (_ *Set, err error) {
+	if s, err := passed(); s != nil || err != nil {
+		return s, err
+	}
 	if address == "" && folder == "" {
 		return nil, errors.New("nothing to listen on: set listen to host:port or listen_unix to a folder")
 	}
