@@ -48,8 +48,8 @@ CREATE FUNCTION fires@() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM f@(
 			CREATE FUNCTION logs@() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO log@ VALUES (NEW.n); RETURN NEW; END$$;
 			CREATE TRIGGER x BEFORE INSERT ON t@ FOR EACH ROW EXECUTE FUNCTION logs@()`,
 			"INSERT INTO t@ VALUES (1)", setting, ""},
-		"trigger of a partition": {`CREATE TABLE t@ (n int) PARTITION BY RANGE (n); CREATE TABLE t1@ PARTITION OF t@ DEFAULT;
-			CREATE TRIGGER x BEFORE INSERT ON t1@ FOR EACH ROW EXECUTE FUNCTION fires@()`,
+		"trigger of a partition": {`CREATE TABLE t@ (n int) PARTITION BY RANGE (n); CREATE TABLE part@ PARTITION OF t@ DEFAULT;
+			CREATE TRIGGER x BEFORE INSERT ON part@ FOR EACH ROW EXECUTE FUNCTION fires@()`,
 			"INSERT INTO t@ VALUES (1)", setting, ""},
 		"trigger behind a view": {`CREATE TABLE t@ (n int); CREATE VIEW v@ AS SELECT n FROM t@; CREATE VIEW w@ AS SELECT n FROM v@;
 			CREATE TRIGGER x AFTER INSERT ON t@ FOR EACH ROW EXECUTE FUNCTION fires@()`,
@@ -65,7 +65,7 @@ CREATE FUNCTION fires@() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM f@(
 		"default of a domain":     {"CREATE DOMAIN d@ AS int DEFAULT f@(1); CREATE TABLE t@ (n d@)", "INSERT INTO t@ DEFAULT VALUES", setting, ""},
 		"index of an expression":  {"CREATE TABLE t@ (n int); CREATE INDEX ON t@ (lies@(n))", "INSERT INTO t@ VALUES (1)", setting, ""},
 		"index with a condition":  {"CREATE TABLE t@ (n int); CREATE INDEX ON t@ (n) WHERE lies@(n) > 0", "INSERT INTO t@ VALUES (1)", setting, ""},
-		"partition key":           {"CREATE TABLE t@ (n int) PARTITION BY RANGE (lies@(n)); CREATE TABLE t1@ PARTITION OF t@ DEFAULT", "INSERT INTO t@ VALUES (1)", setting, ""},
+		"partition key":           {"CREATE TABLE t@ (n int) PARTITION BY RANGE (lies@(n)); CREATE TABLE part@ PARTITION OF t@ DEFAULT", "INSERT INTO t@ VALUES (1)", setting, ""},
 		"rule":                    {"CREATE TABLE t@ (n int); CREATE RULE x AS ON INSERT TO t@ DO ALSO SELECT f@(1)", "INSERT INTO t@ VALUES (1)", setting, ""},
 		"rule that writes":        {"CREATE TABLE log@ (n int DEFAULT f@(1)); CREATE TABLE t@ (n int); CREATE RULE x AS ON UPDATE TO t@ DO INSTEAD INSERT INTO log@ DEFAULT VALUES; INSERT INTO t@ VALUES (1)", "UPDATE t@ SET n = 2", setting, ""},
 		"policy":                  {"CREATE TABLE t@ (n int); ALTER TABLE t@ ENABLE ROW LEVEL SECURITY; ALTER TABLE t@ FORCE ROW LEVEL SECURITY; CREATE POLICY x ON t@ FOR INSERT WITH CHECK (f@(n) > 0)", "INSERT INTO t@ VALUES (1)", setting, ""},
