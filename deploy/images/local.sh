@@ -2,7 +2,8 @@
 # Builds stand-ins for the public images that the stack starts from, under the same
 # names, out of Debian packages: where no registry can be reached, everything can
 # still be built and tested. An image that is there already is left as it is, real
-# or stand-in; --again builds the stand-ins anew.
+# or stand-in. --again builds the stand-ins anew, --missing only those whose real
+# image cannot be pulled.
 #
 # Stand-ins hold what this machine's Go needs to fetch modules (its GOPROXY and its
 # certificates), so they are for this machine only: do not push them.
@@ -18,15 +19,14 @@ fail() {
 	exit 1
 }
 
-again=no
+again=no missing=no
 case "${1:-}" in
 --again) again=yes ;;
+--missing) missing=yes ;;
 '') ;;
-*) fail "the only argument is --again, which builds the stand-ins anew" ;;
+*) fail "the only arguments are --again, which builds the stand-ins anew, and --missing, which tries to pull the real images first" ;;
 esac
 
-[ "$(id -u)" = 0 ] || fail "debootstrap needs root: run this as root, or pull the real images instead"
-command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
 docker version >/dev/null 2>&1 || fail "no Docker engine answers: start one, or name it in DOCKER_HOST"
 
 # name VARIABLE DEFAULT gives the image that the compose files start from.
@@ -40,7 +40,10 @@ base=pgpilot-stand-in/debian:$suite
 # wanted IMAGE says whether a stand-in has to be built.
 wanted() {
 	local is
-	is=$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$1" 2>/dev/null) || return 0
+	is=$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$1" 2>/dev/null) || {
+		[ $missing = no ] || [ "$1" = $base ] || ! docker pull --quiet "$1" 2>/dev/null
+		return
+	}
 	[ "$is" = yes ] || {
 		echo "$1: the real image is here, it stays"
 		return 1
@@ -63,7 +66,14 @@ build() {
 	echo "$1: stand-in built"
 }
 
-if wanted $base; then
+# make_base makes the image that the others are built on, once they are needed.
+based=no
+make_base() {
+	[ $based = no ] || return 0
+	based=yes
+	wanted $base || return 0
+	[ "$(id -u)" = 0 ] || fail "debootstrap needs root: run this as root, or pull the real images instead"
+	command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
 	debootstrap --variant=minbase --include=ca-certificates $suite "$work/root" $mirror >"$work/log" 2>&1 || {
 		tail -n 20 "$work/log" >&2
 		fail "debootstrap could not build Debian $suite"
@@ -71,9 +81,10 @@ if wanted $base; then
 	tar --directory "$work/root" --create . | docker import --change "LABEL $label=yes" - $base >/dev/null
 	rm -rf "$work/root"
 	echo "$base: built"
-fi
+}
 
 if wanted "$golang"; then
+	make_base
 	mkdir -p "$work/context"
 	tar --directory "$(go env GOROOT)" --exclude=./test --create . | (mkdir "$work/context/go" && tar --directory "$work/context/go" --extract)
 	cp "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$work/context/certificates"
@@ -89,6 +100,7 @@ fi
 
 # The folders and the path are the real image's.
 if wanted "$postgres"; then
+	make_base
 	build "$postgres" <<-EOF
 		FROM $base
 		RUN mkdir -p /etc/postgresql-common/createcluster.d && \\
@@ -105,6 +117,7 @@ if wanted "$postgres"; then
 fi
 
 if wanted "$busybox"; then
+	make_base
 	build "$busybox" <<-EOF
 		FROM $base AS packages
 		RUN apt-get update && apt-get install --yes --no-install-recommends busybox-static && \\
@@ -116,6 +129,7 @@ if wanted "$busybox"; then
 fi
 
 if wanted "$natsbox"; then
+	make_base
 	mkdir -p "$work/context"
 	(cd tools/nats && GOWORK=off CGO_ENABLED=0 go build -o "$work/context/nats" github.com/nats-io/natscli/nats)
 	build "$natsbox" <<-EOF
@@ -126,6 +140,7 @@ if wanted "$natsbox"; then
 fi
 
 if wanted "$prometheus"; then
+	make_base
 	build "$prometheus" <<-EOF
 		FROM $base
 		RUN apt-get update && apt-get install --yes --no-install-recommends prometheus && rm -rf /var/lib/apt/lists/* && \\
