@@ -138,7 +138,9 @@ func (s *Session) bound(slot Slot) bool {
 type held struct {
 	ok   bool
 	used bool // something may have been left behind in it
-	by   fence.Server
+	// stepped says that a sequence may have been moved.
+	stepped bool
+	by      fence.Server
 	// statements is what it holds of prepared statements.
 	statements *Statements
 }
@@ -260,6 +262,7 @@ func (s *Session) acquire(r route.Request) {
 	r.Strict = s.env.Settings().Strict
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried
+	r.Shape = s.verdict.Fingerprint
 	s.do(Action{Op: OpAcquire, Request: r})
 	s.enter(Queued)
 }
