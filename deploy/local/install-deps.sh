@@ -31,13 +31,14 @@ have_go() {
 	at_least "${version#go}"
 }
 
-# test_deps adds what e2e/clients needs to missing. Its Python modules may belong to
+# test_deps adds what e2e/clients and deploy/systemd need to missing. Its Python modules may belong to
 # another Python than the first on the path.
 test_deps() {
 	local module
 	for module in psycopg psycopg2; do
 		python3 -c "import $module" 2>/dev/null || /usr/bin/python3 -c "import $module" 2>/dev/null || missing+=("python3-$module")
 	done
+	have systemd-analyze || missing+=(systemd)
 	have javac || missing+=(default-jdk-headless)
 	[ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
 	have node || missing+=(nodejs)
