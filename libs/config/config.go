@@ -131,12 +131,18 @@ type Fencing struct {
 const (
 	RoundRobin    = "round-robin"
 	LeastInFlight = "least-in-flight"
+	Scored        = "scored"
 )
 
 // Routing of reads.
 type Routing struct {
-	// Policy is RoundRobin or LeastInFlight.
+	// Policy is RoundRobin, LeastInFlight or Scored.
 	Policy string `json:"policy"`
+	// MaxLag excludes replicas from reads that lag more. 0: none.
+	MaxLag Duration `json:"max_lag"`
+	// SlowStart is the time within which a replica that has come back or is new gets
+	// its whole share of the reads.
+	SlowStart Duration `json:"slow_start"`
 	// AllToPrimary sends everything to the primary: the emergency switch.
 	AllToPrimary bool `json:"all_to_primary"`
 	// ReadFunctions may run on a replica because somebody who knows them says so, each
@@ -184,7 +190,7 @@ func Default() *Config {
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
-		Routing:       Routing{Policy: LeastInFlight, ReadFunctions: []string{}},
+		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222"},
 		Observability: Observability{LogFormat: "text"},

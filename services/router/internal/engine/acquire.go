@@ -24,7 +24,8 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	}
 	e.turn++
 	r.Turn = e.turn
-	r.Policy = e.policy
+	r.Policy, r.MaxLag = e.policy, e.cfg.Routing.MaxLag.D()
+	r.Now = e.millis()
 	r.AllToPrimary = e.cfg.Routing.AllToPrimary
 	c.wait.request = r
 	if !c.wait.fenced {
@@ -33,6 +34,9 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	c.wait.fenced = false
 	e.lend(c)
 }
+
+// millis is the time for knowledge that fades.
+func (e *Engine) millis() uint32 { return uint32(e.now.Sub(e.began).Milliseconds()) }
 
 // lend lends a connection now, or queues the session for one.
 func (e *Engine) lend(c *client) {

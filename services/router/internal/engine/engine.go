@@ -58,6 +58,7 @@ type Engine struct {
 
 	settings session.Settings
 	policy   route.Policy
+	began    time.Time
 	turn     uint32
 	users    map[string]string // passwords by user
 
@@ -110,6 +111,7 @@ func New(o Options) (*Engine, error) {
 		cache:     cache.New(o.Config.Classify.CacheSize),
 		scanner:   sqltoken.NewScanner(o.Secret),
 		routers:   shareOfRouters{count: 1},
+		began:     time.Now(),
 	}
 	var names []string
 	backends := o.Config.Backends()
@@ -275,14 +277,26 @@ func (e *Engine) apply(c *config.Config) error {
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
 	}
-	e.policy = route.LeastInFlight
-	if c.Routing.Policy == config.RoundRobin {
-		e.policy = route.RoundRobin
-	}
+	e.policy = policyOf(c.Routing.Policy)
 	e.tracker.SetStaleAfter(c.Health.StaleAfter.D())
+	e.tracker.SetSlowStart(c.Routing.SlowStart.D())
+	for _, b := range c.Backends() {
+		e.tracker.SetWeight(e.tracker.Index(b.Name), b.Weight)
+	}
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil
+}
+
+// policyOf gives a policy by its name in the configuration.
+func policyOf(name string) route.Policy {
+	switch name {
+	case config.RoundRobin:
+		return route.RoundRobin
+	case config.Scored:
+		return route.Scored
+	}
+	return route.LeastInFlight
 }
 
 // Reload takes a new configuration, from any goroutine.

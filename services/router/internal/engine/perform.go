@@ -80,7 +80,11 @@ func (e *Engine) withdraw(c *client) {
 // answered counts the statement that has been answered.
 func (c *client) answered() {
 	if c.on >= 0 {
-		c.e.metrics.Duration[c.target].Observe(c.e.now.Sub(c.started).Seconds())
+		took := c.e.now.Sub(c.started).Seconds()
+		c.e.metrics.Duration[c.target].Observe(took)
+		if c.wait.request.Read && c.target == route.RoleReplica {
+			c.e.tracker.Table().Costs.Observe(c.wait.request.Shape, c.on, float32(took), c.e.millis())
+		}
 	}
 	c.uncount()
 }

@@ -260,6 +260,7 @@ func (s *Session) acquire(r route.Request) {
 	r.Strict = s.env.Settings().Strict
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried
+	r.Shape = s.verdict.Fingerprint
 	s.do(Action{Op: OpAcquire, Request: r})
 	s.enter(Queued)
 }
