@@ -111,17 +111,34 @@ func (r *run) restarting(s *server, f func()) {
 }
 
 // killReplica stops a replica in immediate mode when it has much to replay again, so
-// that it comes back with older rows than it has shown.
+// that it comes back with older rows than it has shown, and has it stand still there
+// until everybody has heard that it is back.
 func (r *run) killReplica() {
 	s := r.replica()
 	r.must(r.cluster.Primary(), "CHECKPOINT")
 	r.ok(r.cluster.WaitCaughtUp(r.ctx()))
 	r.must(s.m, "CHECKPOINT")
 	r.must(r.cluster.Primary(), "SELECT count(pg_logical_emit_message(false, 'bulk', repeat('x', 1000000))) FROM generate_series(1, 200)")
+	r.ok(r.cluster.WaitCaughtUp(r.ctx()))
+	r.hold(500*time.Millisecond, time.Second)                       // it is known to be where it is
+	r.must(s.m, "ALTER SYSTEM SET recovery_min_apply_delay = '1h'") // in force from the next start on
 	r.restarting(s, func() {
 		r.ok(s.m.Kill(r.ctx()))
 		r.ok(s.m.Start(r.ctx()))
 	})
+	r.t.Logf("%s is back with %d writes, %s has %d", s.m.Name, r.written(s), r.cluster.Primary().Name, r.written(r.primaryServer()))
+	r.hold(2*time.Second, 4*time.Second)
+	r.must(s.m, "ALTER SYSTEM RESET recovery_min_apply_delay", "SELECT pg_reload_conf()")
+}
+
+// written counts the writes that a server shows.
+func (r *run) written(s *server) (n int64) {
+	ctx := r.ctx()
+	c, err := pgx.Connect(ctx, s.m.SuperDSN())
+	r.ok(err)
+	defer c.Close(context.WithoutCancel(ctx))
+	r.ok(c.QueryRow(ctx, "SELECT sum(n)::bigint FROM kv").Scan(&n))
+	return n
 }
 
 func (r *run) restartReplica() {

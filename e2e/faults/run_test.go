@@ -117,6 +117,7 @@ func perform(t *testing.T, p plan) (*run, *consistency.History) {
 		c.Fencing.Mode = p.mode
 		c.Pool.MaxSize = 4 * p.sessions
 		c.Health.Interval = config.Duration(200 * time.Millisecond)
+		c.Routing.SlowStart = 0 // a replica that has come back is to be tried at once
 		c.Health.MaxBackoff = config.Duration(time.Second)
 		if p.configure != nil {
 			p.configure(c)

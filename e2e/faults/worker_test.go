@@ -23,12 +23,16 @@ type worker struct {
 	log  *consistency.Log
 	// extended uses the extended protocol, async has its commits not wait for the disk.
 	extended, async bool
+	// quiet clients only read for a while every now and then: their fence stays where it
+	// is. turn is when that changes next.
+	quiet, reading bool
+	turn           time.Time
 }
 
 func newWorker(r *run, i int) *worker {
 	return &worker{
 		run: r, r: rand.New(rand.NewPCG(r.plan.seed, uint64(i+100))), own: int32(100 + i),
-		extended: i%2 == 1, async: i%3 == 1,
+		extended: i%2 == 1, async: i%3 == 1, quiet: i%4 < 2,
 	}
 }
 
@@ -123,6 +127,15 @@ func sqlstate(err error) string {
 // step does something.
 func (w *worker) step() {
 	shared := int32(1 + w.r.IntN(sharedKeys))
+	if now := time.Now(); w.quiet && now.After(w.turn) {
+		w.reading = !w.reading
+		w.turn = now.Add(time.Duration(200+w.r.IntN(2500)) * time.Millisecond)
+	}
+	if w.reading {
+		w.read(w.own)
+		w.read(shared)
+		return
+	}
 	switch n := w.r.IntN(20); {
 	case n < 4:
 		w.write(w.own, w.plain)

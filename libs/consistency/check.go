@@ -155,6 +155,8 @@ func (c *checker) judge(op *Op, values map[place]int64) {
 type floor struct {
 	epoch       int
 	wrote, read int64
+	// value is what the session wrote as version wrote.
+	value int64
 	// on are the highest versions read, by server.
 	on []onServer
 }
@@ -188,7 +190,9 @@ func (c *checker) sessions() {
 			if low := max(f.wrote, f.read); version <= low {
 				c.fault(WritesFollowReads, op, "it wrote version %d after the session had seen %d", version, low)
 			}
-			f.wrote = max(f.wrote, version)
+			if version > f.wrote {
+				f.wrote, f.value = version, op.Value
+			}
 			continue
 		}
 		c.read(op, f)
@@ -196,8 +200,11 @@ func (c *checker) sessions() {
 }
 
 func (c *checker) read(op *Op, f *floor) {
-	if op.Version < f.wrote {
+	switch {
+	case op.Version < f.wrote:
 		c.fault(ReadYourWrites, op, "it read version %d after the session had written %d", op.Version, f.wrote)
+	case f.wrote > 0 && c.outlived(op, f):
+		c.fault(ReadYourWrites, op, "it read %d (version %d) in place of %d (version %d), which the session had written", op.Value, op.Version, f.value, f.wrote)
 	}
 	if op.Version < f.read {
 		c.fault(MonotonicReads, op, "it read version %d after the session had read %d", op.Version, f.read)
@@ -217,6 +224,14 @@ func (c *checker) read(op *Op, f *floor) {
 	default:
 		f.on[i].version = op.Version
 	}
+}
+
+// outlived reports whether a read shows, in place of what the session has written since
+// the last loss, a value from before it: versions do not tell, since the server
+// counts on from where the loss has put it back.
+func (c *checker) outlived(op *Op, f *floor) bool {
+	w := c.writes[op.Value]
+	return w != nil && w.op.Outcome == OK && !w.inLoss && w.epoch < f.epoch || op.Version == f.wrote && op.Value != f.value
 }
 
 // register is one key between two losses.

@@ -58,7 +58,7 @@ func history(ops []Op, losses ...Loss) *History {
 }
 
 func everything() Promise {
-	p := Promises(ReadYourWrites, MonotonicOnServer, MonotonicReads, WritesFollowReads, Bounded, Linearizable)
+	p := Promises(ReadYourWrites, MonotonicOnServer, MonotonicReads, WritesFollowReads, Bounded, Forked, Linearizable)
 	p.Bound = time.Millisecond
 	return p
 }
@@ -147,14 +147,14 @@ func TestOneViolationInAMillion(t *testing.T) {
 			set(op, w.Version-1)
 			return true
 		}},
-		"a value that nobody has written": {n: million / 10, broken: MadeUp, others: []Guarantee{Linearizable}, hurt: func(ops []Op, i int) bool {
+		"a value that nobody has written": {n: million / 10, broken: MadeUp, others: []Guarantee{ReadYourWrites, Linearizable}, hurt: func(ops []Op, i int) bool {
 			if ops[i].Value == 0 {
 				return false
 			}
 			ops[i].Value = 10 * million
 			return true
 		}},
-		"a value of another key": {n: million / 10, broken: MadeUp, others: []Guarantee{Linearizable}, hurt: func(ops []Op, i int) bool {
+		"a value of another key": {n: million / 10, broken: MadeUp, others: []Guarantee{ReadYourWrites, Linearizable}, hurt: func(ops []Op, i int) bool {
 			o := earlier(ops, i, func(o *Op) bool { return o.Key != ops[i].Key && o.Kind == Write })
 			ops[i].Value = o.Value
 			return true
@@ -172,7 +172,7 @@ func TestOneViolationInAMillion(t *testing.T) {
 			for _, g := range c.others {
 				may[g] = true
 			}
-			p := Promises(ReadYourWrites, MonotonicOnServer, MonotonicReads, WritesFollowReads, Bounded, c.broken)
+			p := Promises(ReadYourWrites, MonotonicOnServer, MonotonicReads, WritesFollowReads, Bounded, Forked, c.broken)
 			p.Bound = time.Millisecond
 			r := Check(history(ops), p)
 			if r.Operations() != c.n || len(r.Undecided) > 0 {

@@ -8,14 +8,16 @@ import (
 // Guarantee is one promise.
 type Guarantee uint8
 
-// Guarantees. The first three bind every mode: they are about values that nobody
-// could have read.
+// Guarantees. The first two bind every mode: they are about values that nobody could
+// have read.
 const (
 	// MadeUp: a read found a value that nobody has written, or that was written later.
 	MadeUp Guarantee = iota
 	// Aborted: a read found the value of a write that had failed.
 	Aborted
-	// Forked: one version of a key had two values.
+	// Forked: one version of a key had two values. For a moment after a failover that lost
+	// writes, a replica that has them may still be read by sessions that need nothing
+	// later: only linear forbids it.
 	Forked
 	// ReadYourWrites: a read sees the session's earlier writes.
 	ReadYourWrites
@@ -52,7 +54,7 @@ type Promise struct {
 // Promises gives a promise of the guarantees, and of those that bind every mode.
 func Promises(gs ...Guarantee) Promise {
 	var p Promise
-	for _, g := range append(gs, MadeUp, Aborted, Forked) {
+	for _, g := range append(gs, MadeUp, Aborted) {
 		p.set[g] = true
 	}
 	return p
@@ -77,7 +79,7 @@ func Modes(bound time.Duration) []Mode {
 		{"bounded", bounded},
 		{"strict", Promises(WritesFollowReads, ReadYourWrites, MonotonicOnServer)},
 		{"causal", Promises(WritesFollowReads, ReadYourWrites, MonotonicOnServer, MonotonicReads)},
-		{"linear", Promises(WritesFollowReads, ReadYourWrites, MonotonicOnServer, MonotonicReads, Linearizable)},
+		{"linear", Promises(WritesFollowReads, ReadYourWrites, MonotonicOnServer, MonotonicReads, Forked, Linearizable)},
 	}
 }
 

@@ -52,15 +52,21 @@ func TestSmallHistories(t *testing.T) {
 		"a value before its write": {
 			[]Op{op(2, Read, 10, 1, 0, 10), op(1, Write, 10, 1, 20, 30)}, nil, relaxed, []Guarantee{MadeUp}},
 		"two values of one version": {
-			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 1, 20, 30)}, nil, relaxed, []Guarantee{Forked}},
+			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 1, 20, 30)}, nil, linear, []Guarantee{Forked}},
 		"two values of one version, one of them lost with its primary": {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 1, 60, 70), op(1, Read, 11, 1, 80, 90)}, []Loss{{20, 50}}, linear, nil},
 		"a write lost with its primary": {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(1, Read, 0, 0, 60, 70)}, []Loss{{20, 50}}, linear, nil},
 		"a write after that is not": {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(1, Write, 11, 1, 60, 70), op(1, Read, 0, 0, 80, 90)}, []Loss{{20, 50}}, linear, []Guarantee{ReadYourWrites, Linearizable}},
+		"a value that was lost, in place of the write that has its version now": {
+			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 1, 60, 70), op(2, Read, 10, 1, 80, 90)}, []Loss{{20, 50}}, strict, []Guarantee{ReadYourWrites}},
+		"a value that was lost, of a later version": {
+			[]Op{op(1, Write, 10, 1, 0, 10), op(1, Write, 12, 2, 11, 19), op(2, Write, 11, 1, 60, 70), op(2, Read, 12, 2, 80, 90)}, []Loss{{20, 50}}, strict, []Guarantee{ReadYourWrites}},
+		"a value from before the loss that is not lost": {
+			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Read, 10, 1, 60, 70), op(2, Write, 11, 2, 71, 79), op(2, Read, 11, 2, 80, 90)}, []Loss{{20, 50}}, strict, nil},
 		"a write behind what the session had read": {
-			[]Op{op(1, Write, 10, 1, 0, 10), op(1, Write, 11, 2, 20, 30), op(2, Read, 11, 2, 40, 50), op(2, Write, 12, 2, 60, 70)}, nil, relaxed, []Guarantee{WritesFollowReads, Forked}},
+			[]Op{op(1, Write, 10, 1, 0, 10), op(1, Write, 11, 2, 20, 30), op(2, Read, 11, 2, 40, 50), op(2, Write, 12, 2, 60, 70)}, nil, relaxed, []Guarantee{WritesFollowReads}},
 		"older on another server": {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Read, 10, 1, 20, 30), with(op(2, Read, 0, 0, 40, 50), func(o *Op) { o.Server = 1 })}, nil, strict, nil},
 		"older on another server, causal": {
