@@ -17,10 +17,14 @@ type Config struct {
 	// the file each is "host:port" or an object.
 	Primary  Backend   `json:"primary" reload:"restart"`
 	Replicas []Backend `json:"replicas" reload:"restart"`
+	// ServerTLS is how connections to servers are encrypted.
+	ServerTLS ServerTLS `json:"server_tls"`
 	// Users may log in, and are logged in to the servers under the same name.
 	Users []User `json:"users"`
 	// Monitor is the login for pgpilot's own connections.
 	Monitor       Monitor       `json:"monitor"`
+	TLS           TLS           `json:"tls"`
+	TCP           TCP           `json:"tcp"`
 	Limits        Limits        `json:"limits"`
 	Pool          Pool          `json:"pool"`
 	Health        Health        `json:"health"`
@@ -186,6 +190,9 @@ func Default() *Config {
 		Replicas:      []Backend{}, // not nil: an encoded Config must be a file, where a list is never null
 		Users:         []User{},
 		Monitor:       Monitor{Database: "postgres"},
+		ServerTLS:     ServerTLS{Mode: SSLPrefer},
+		TLS:           TLS{Mode: TLSAllow, ClientCert: NoClientCert, MinProtocolVersion: TLSv12},
+		TCP:           TCP{KeepalivesIdle: Duration(time.Minute), KeepalivesInterval: Duration(10 * time.Second), KeepalivesCount: 6},
 		Limits:        Limits{MaxClients: 10000, LoginTimeout: Duration(60 * time.Second)},
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},

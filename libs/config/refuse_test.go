@@ -119,6 +119,24 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"back-off order", `"health": {"base_backoff": "1m"}`, []string{`:2: health.max_backoff: 30s is shorter than health.base_backoff, 1m0s: make it at least as long`}},
 		{"stale before the next poll", `"health": {"interval": "2s", "stale_after": "2s"}`, []string{`:2: health.stale_after: 2s is not longer than health.interval, 2s, so replicas would be taken for lost between two polls: make it longer`}},
 
+		// TLS and TCP.
+		{"key without a certificate", `"tls": {"key_file": "k"}`, []string{`:2: tls.cert_file: a key is of no use without its certificate: name the file of the certificate too`}},
+		{"certificate without a key", `"tls": {"cert_file": "c"}`, []string{`:2: tls.key_file: a certificate is of no use without its key: name the file of the key too`}},
+		{"TLS required without a certificate", `"tls": {"mode": "require"}`, []string{`:2: tls.mode: nobody could connect without a certificate: name its files in tls.cert_file and tls.key_file`}},
+		{"authorities without TLS", `"tls": {"ca_file": "c"}`, []string{`:2: tls.ca_file: clients show certificates only over TLS: name the server's own in tls.cert_file and tls.key_file`}},
+		{"client certificates of nobody", `"tls": {"mode": "require", "cert_file": "c", "key_file": "k", "clientcert": "verify-ca"}`, []string{`:2: tls.clientcert: "verify-ca" needs the authorities that sign clients' certificates: name their file in tls.ca_file`}},
+		{"client certificates without TLS", `"tls": {"cert_file": "c", "key_file": "k", "ca_file": "a", "clientcert": "verify-full"}`, []string{`:2: tls.clientcert: "verify-full" is of no use while clients may connect without TLS: set tls.mode to "require"`}},
+		{"old TLS", `"tls": {"min_protocol_version": "TLSv1.1"}`, []string{`:2: tls.min_protocol_version: "TLSv1.1" is not known: did you mean "TLSv1.2"?`}},
+		{"libpq's word for clients", `"tls": {"mode": "verify-full"}`, []string{`:2: tls.mode: "verify-full" is not known: use "disable", "allow" or "require"`}},
+		{"verified by nobody", `"server_tls": {"sslmode": "verify-full"}`, []string{`:2: server_tls.sslrootcert: "verify-full" needs the authorities to trust: name their file, or write "system"`}},
+		{"anybody's certificate", `"server_tls": {"sslmode": "verify-ca", "sslrootcert": "system"}`, []string{`:2: server_tls.sslmode: "verify-ca" is too weak with the authorities of the system, who sign for everybody: set it to "verify-full"`}},
+		{"own certificate without a key", `"server_tls": {"sslcert": "c"}`, []string{`:2: server_tls.sslkey: a certificate is of no use without its key: name the file of the key too`}},
+		{"own key without a certificate", `"server_tls": {"sslkey": "k"}`, []string{`:2: server_tls.sslcert: a key is of no use without its certificate: name the file of the certificate too`}},
+		{"half a second", `"tcp": {"keepalives_idle": "500ms"}`, []string{`:2: tcp.keepalives_idle: 500ms is no multiple of 1s: write one, or "0s" for what the system has`}},
+		{"a day between probes", `"tcp": {"keepalives_interval": "24h"}`, []string{`:2: tcp.keepalives_interval: 24h0m0s is too long: write at most 9h6m7s`}},
+		{"too many probes", `"tcp": {"keepalives_count": 128}`, []string{`:2: tcp.keepalives_count: 128 is out of range: write a number from 1 to 127, or 0 for what the system has`}},
+		{"negative user timeout", `"tcp": {"user_timeout": "-1s"}`, []string{`:2: tcp.user_timeout: -1s is no multiple of 1ms: write one, or "0s" for what the system has`}},
+
 		// All at once, in the file's order.
 		{"several", "\"pool\": {\n\"max_size\": \"x\",\n\"max_waiters\": -1,\n\"mod\": \"session\"},\n\"replicas\": [\"b\"]", []string{
 			`:3: pool.max_size: want a number without quotes, not text`,

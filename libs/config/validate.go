@@ -33,6 +33,8 @@ func (p *problems) validate(c *Config) {
 	p.validateUsers(c)
 	p.validateMonitor(c)
 	p.validateAddresses(c)
+	p.validateTLS(c)
+	p.validateTCP(&c.TCP)
 
 	p.atLeast("limits.max_clients", c.Limits.MaxClients, 1)
 	p.positive("limits.login_timeout", c.Limits.LoginTimeout)

@@ -93,13 +93,14 @@ func (g *Gate) Admit(ctx context.Context, c startup.Conn) (*Request, error) {
 		return nil, stopping(ctx, err)
 	}
 	return &Request{Session: &handoff.Record{
-		Session:  entry.Session,
-		User:     packet.User,
-		Database: packet.Database,
-		Client:   clientName(c),
-		Protocol: packet.Version,
-		Startup:  packet.Parameters,
-		Cancel:   entry.Cancel,
+		Session:     entry.Session,
+		User:        packet.User,
+		Database:    packet.Database,
+		Client:      clientName(c),
+		Protocol:    packet.Version,
+		Startup:     packet.Parameters,
+		Replication: packet.Replication,
+		Cancel:      entry.Cancel,
 	}}, nil
 }
 

@@ -335,7 +335,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 		return
 	}
 	s.reading(true) // its client may have been slow to take what it sent
-	s.used = how == session.Used
+	s.used, s.stepped = how == session.Used, how == session.Stepped
 	if s.cancels > 0 {
 		s.parked = true // until the last cancel request is over
 		return

@@ -145,7 +145,12 @@ func (e *Engine) begin(a arrival) error {
 	if params != nil {
 		c.learn(params)
 	}
-	c.s.Start(params)
+	if rec.Replication != "" {
+		c.s.Refuse(&session.Problem{Code: "0A000", Message: "replication connections are not served here",
+			Hint: "Connect to the primary server directly for replication."})
+	} else {
+		c.s.Start(params)
+	}
 	if e.stopping { // between arrival and acknowledgement
 		c.s.Stop()
 	}
@@ -381,6 +386,19 @@ func (e *Engine) Cancel(key handoff.CancelKey) {
 		c.s.Cancel()
 		c.perform()
 		c.resume()
+	})
+}
+
+// Leave ends sessions as soon as each is idle; from any goroutine.
+func (e *Engine) Leave(sessions []string) {
+	e.Post(func() {
+		for _, id := range sessions {
+			if c := e.clients[id]; c != nil {
+				c.s.Stop()
+				c.perform()
+			}
+		}
+		e.runReady()
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -94,7 +95,7 @@ type Engine struct {
 // serverSite is one configured server.
 type serverSite struct {
 	name      string
-	target    upstream.Target
+	target    dial.Server
 	connector *upstream.Connector
 }
 
@@ -123,11 +124,10 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	for _, b := range backends {
-		host, port, err := b.HostPort()
+		t, err := dial.Of(b, o.Config.ServerTLS, o.Config.TCP)
 		if err != nil {
 			return nil, err
 		}
-		t := upstream.Target{Host: host, Port: port}
 		names = append(names, b.Name)
 		e.servers = append(e.servers, serverSite{
 			name: b.Name, target: t,
