@@ -48,7 +48,7 @@ func deliberates() []deliberate {
 		}}}},
 		{mode: "strict", configure: patient, under: []fault{{name: "replica killed far from its restartpoint", inject: (*run).killReplica}},
 			Mutant: mutant.Mutant{Name: "positions kept across a replica's restart", Edits: []mutant.Edit{{
-				File: "services/router/internal/topology/tracker.go",
+				File: "services/router/internal/topology/runs.go",
 				Old:  "	n.incarnation = inc\n	t.table.Backends[i].Replayed = lsn.Position{}\n",
 				New:  "	n.incarnation = inc\n",
 			}}}},

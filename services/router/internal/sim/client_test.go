@@ -136,6 +136,13 @@ func (c *client) fenceReady() {
 	c.s.FenceReady()
 }
 
+// follow carries the fence over to the primary's timeline.
+func (c *client) follow() {
+	if f, h := c.s.Fence(), c.r.tracker.History(); f.Position().Timeline != h.Now.Timeline {
+		f.Follow(h)
+	}
+}
+
 // arrives gives the session what a server has said.
 func (c *client) arrives(slot session.Slot, n int) {
 	from := c.conns[slot]

@@ -12,7 +12,7 @@ import (
 
 const (
 	position = "libs/lsn/position.go"
-	tracker  = "services/router/internal/topology/tracker.go"
+	tracker  = "services/router/internal/topology/runs.go"
 	group    = "services/router/internal/fence/group.go"
 	state    = "services/router/internal/fence/state.go"
 	answers  = "services/router/internal/session/server.go"

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -28,7 +30,10 @@ func newRouter(w *world) *router {
 	for _, s := range w.servers {
 		names = append(names, s.name)
 	}
-	r := &router{w: w, tracker: topology.New(names, time.Second), settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4}}
+	tracker := topology.New(names, topology.Settings{
+		StaleAfter: time.Second, Breaker: breaker.Settings{Base: 50 * time.Millisecond, Max: time.Second, Random: w.r.Float64},
+	})
+	r := &router{w: w, tracker: tracker, settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4}}
 	r.probe.r = r
 	return r
 }
@@ -38,6 +43,10 @@ func newRouter(w *world) *router {
 func (r *router) acquire(c *client, q route.Request) {
 	r.turn++
 	q.Turn = r.turn
+	if q.Read && q.Fence.Timeline != r.timeline() {
+		c.follow()
+		q.Fence = c.s.Fence().Position()
+	}
 	c.request, c.asks = q, true
 	r.lend(c)
 }
@@ -143,7 +152,7 @@ func (r *router) connect(c *client) {
 	if b == r.tracker.Table().Primary && !srv.primary {
 		return // it is a standby now; news of who the primary is will come
 	}
-	r.tracker.Connected(b)
+	r.tracker.Connected(b, r.w.time())
 	made := srv.connect()
 	made.run = r.tracker.Observe(b, srv.incarnation())
 	if made.run == 0 { // of a run that news says has ended
@@ -181,6 +190,47 @@ func (r *router) whyWaited(c *client, with *conn) route.Reason {
 func (r *router) refuse(c *client) {
 	c.asks = false
 	c.s.Refuse(&session.Problem{Code: "57P03", Message: "no server accepts writes"})
+}
+
+// timeline is the primary's, as far as it is known.
+func (r *router) timeline() lsn.Timeline { return r.tracker.History().Now.Timeline }
+
+// topology takes the news of who the primary is. Connections to a former primary are
+// given up, and fences carried over to a new timeline.
+func (r *router) topology(m *bus.Topology) {
+	was, timeline := r.tracker.Table().Primary, r.timeline()
+	if r.tracker.Topology(m, r.w.time()) && r.tracker.Table().Primary != route.None && was != route.None {
+		for _, c := range r.idle[was] {
+			c.close()
+		}
+		r.idle[was] = nil
+		for _, c := range r.clients {
+			for slot, with := range c.conns {
+				if with != nil && with.srv.id == was && !c.closed {
+					with.close()
+					with.out = nil
+					c.lost(session.Slot(slot))
+				}
+			}
+		}
+	}
+	if r.timeline() != timeline {
+		for _, c := range r.clients {
+			c.follow()
+		}
+	}
+}
+
+// check probes servers that have been left alone.
+func (r *router) check() {
+	due, _ := r.tracker.Probes(r.w.time())
+	for _, i := range due {
+		if r.w.servers[i].up {
+			r.tracker.Connected(i, r.w.time())
+		} else {
+			r.tracker.Failed(i, r.w.time())
+		}
+	}
 }
 
 // heard lets those go on that the news may help.

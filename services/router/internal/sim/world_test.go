@@ -57,7 +57,7 @@ func newWorld(seed uint64) *world {
 	}
 	w.router = newRouter(w)
 	for i := range w.news {
-		w.news[i].w = w
+		w.news[i].w, w.news[i].name = w, fmt.Sprint("l", i)
 		for s := range w.servers {
 			w.news[i].observe(w.servers[s])
 		}
@@ -138,7 +138,7 @@ func (w *world) possible(list []happening) []happening {
 			add(8, "news", n.deliver)
 		}
 	}
-	add(1, "tick", func() { w.clock += 20; w.router.tracker.Expire(w.time()) })
+	add(1, "tick", func() { w.clock += 20; w.router.tracker.Expire(w.time()); w.router.check() })
 	return list
 }
 
@@ -281,11 +281,14 @@ func (w *world) step(list []happening) []happening {
 // lagpoller is what one of them knows and has published.
 type lagpoller struct {
 	w    *world
+	name string
 	seen [servers]bus.Lag
 	told [servers]bool
 	// ended is the history of the primary it saw last.
 	ended []lsn.Position
 	sent  []func()
+	// last is the topology it told last.
+	last bus.Topology
 }
 
 // observe asks a server and publishes what it says.
@@ -313,11 +316,15 @@ func (l *lagpoller) observe(s *server) {
 		}
 	}
 	lag, top := *m, l.topology()
-	l.sent = append(l.sent, func() { l.w.router.tracker.Topology(&top) }, func() { l.w.router.tracker.Lag(&lag, l.w.time()) })
+	if top.Generation = l.last.Generation; top.Primary != l.last.Primary || !slices.Equal(top.Members, l.last.Members) {
+		top.Generation++
+	}
+	l.last = top
+	l.sent = append(l.sent, func() { l.w.router.topology(&top) }, func() { l.w.router.tracker.Lag(&lag, l.w.time()) })
 }
 
 func (l *lagpoller) topology() bus.Topology {
-	t := bus.Topology{V: bus.Version, SwitchPoints: l.ended}
+	t := bus.Topology{V: bus.Version, SwitchPoints: l.ended, Publisher: l.name}
 	newest := lsn.Timeline(0)
 	for i := range l.seen {
 		newest = max(newest, l.seen[i].Incarnation.Timeline)
