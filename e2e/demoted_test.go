@@ -12,7 +12,9 @@ import (
 // router that there is another primary: it must not be read in the primary's place.
 func TestADemotedPrimaryIsNotReadAsThePrimary(t *testing.T) {
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.AcquireTimeout = config.Duration(500 * time.Millisecond) })
+	r := newRig(t, cluster, func(c *config.Config) {
+		c.Pool.AcquireTimeout, c.Failover.Wait = config.Duration(500*time.Millisecond), config.Duration(500*time.Millisecond)
+	})
 	former := cluster.Primary()
 	su := direct(t, former)
 	su.must("CREATE TABLE register AS SELECT 0 AS v; ALTER TABLE register OWNER TO pgpilot")
