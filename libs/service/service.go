@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -116,7 +117,9 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer stopAround()
 	defer stopServing(nil)
 	wg.Go(func() {
-		handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
+		handler := http.NewServeMux()
+		handler.Handle("/", obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof))
+		handler.Handle("GET /config", reload)
 		if err := obs.Serve(around, &peers{socket, log}, handler, log); err != nil {
 			stopServing(err)
 		}
