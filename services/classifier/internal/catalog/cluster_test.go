@@ -80,7 +80,7 @@ func connect(t *testing.T, dsn string) *pgx.Conn {
 func exec(t *testing.T, c *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := c.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		t.Fatalf("%.60s: %v", sql, err)
 	}
 }
 
@@ -131,11 +131,13 @@ func login(c *lab.Cluster) *Login {
 // read on a replica, and compares with the primary.
 func TestVerdictsOfARealCatalog(t *testing.T) {
 	c := labtest.Start(t, 1)
-	schema, err := os.ReadFile("testdata/schema.sql")
-	if err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"testdata/schema.sql", "testdata/writes.sql"} {
+		schema, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, superuser(t, c.Primary()), string(schema))
 	}
-	exec(t, superuser(t, c.Primary()), string(schema))
 	s := read(t, c)
 	lines := corpus(t, "testdata/verdicts.txt")
 	if len(lines) < 150 {

@@ -138,7 +138,9 @@ func (s *Session) bound(slot Slot) bool {
 type held struct {
 	ok   bool
 	used bool // something may have been left behind in it
-	by   fence.Server
+	// stepped says that a sequence may have been moved.
+	stepped bool
+	by      fence.Server
 	// statements is what it holds of prepared statements.
 	statements *Statements
 }
