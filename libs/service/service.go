@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -53,6 +54,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, name stri
 			fmt.Fprintln(stderr, err)
 			return exitUsage
 		}
+	}
+	if o.check != "" {
+		if err := check(ctx, config.RunDir(o.config), name, o.id, o.check); err != nil {
+			fmt.Fprintln(stderr, err)
+			return exitError
+		}
+		return exitClean
 	}
 	cfg, err := config.Load(o.config)
 	if err != nil {
@@ -109,11 +117,14 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer stopAround()
 	defer stopServing(nil)
 	wg.Go(func() {
-		handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
+		handler := http.NewServeMux()
+		handler.Handle("/", obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof))
+		handler.Handle("GET /config", reload)
 		if err := obs.Serve(around, &peers{socket, log}, handler, log); err != nil {
 			stopServing(err)
 		}
 	})
+	wg.Go(func() { claim.Keep(around, log) })
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
 	wg.Go(func() { announce(serving, env.Health, log) })
