@@ -113,6 +113,14 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s, %d bytes instead of %d", tag, through.Len(), direct.Len())
 		}
 		works(t, "50000")
+		r.caughtUp()
+		r.until("a copy runs on a replica", func() bool {
+			var b strings.Builder
+			if _, err := c.conn.CopyTo(timeout(t), &b, sql); err != nil || b.String() != direct.String() {
+				t.Fatalf("%d bytes instead of %d, %v", b.Len(), direct.Len(), err)
+			}
+			return c.route().Role == "replica"
+		})
 	})
 	t.Run("out, failing in the middle", func(t *testing.T) {
 		_, err := c.conn.CopyTo(timeout(t), io.Discard, "COPY (SELECT 1000 / (5000 - g), repeat('x', 100) FROM generate_series(1, 10000) g) TO STDOUT")
