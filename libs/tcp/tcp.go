@@ -4,10 +4,12 @@
 package tcp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +25,64 @@ func Dialer(t config.TCP) *net.Dialer {
 // settings.
 func ListenConfig(t config.TCP) *net.ListenConfig {
 	return &net.ListenConfig{KeepAliveConfig: keepalive(t), Control: control(t)}
+}
+
+// Listener gives the connections of a listening socket that somebody else has opened
+// these settings; where they say nothing, those of the socket itself count. It owns
+// the socket.
+func Listener(l net.Listener, t config.TCP) (net.Listener, error) {
+	own, ok := l.(*net.TCPListener)
+	if !ok {
+		return l, nil
+	}
+	raw, err := own.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("read the TCP settings of a listening socket: %w", err)
+	}
+	k := keepalive(t)
+	var errs [3]error
+	if err := raw.Control(func(fd uintptr) {
+		read := func(name int) (int, error) { return unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, name) }
+		var n int
+		if k.Idle < 0 {
+			n, errs[0] = read(unix.TCP_KEEPIDLE)
+			k.Idle = time.Duration(n) * time.Second
+		}
+		if k.Interval < 0 {
+			n, errs[1] = read(unix.TCP_KEEPINTVL)
+			k.Interval = time.Duration(n) * time.Second
+		}
+		if k.Count < 0 {
+			k.Count, errs[2] = read(unix.TCP_KEEPCNT)
+		}
+	}); err != nil {
+		return nil, fmt.Errorf("read the TCP settings of a listening socket: %w", err)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("read the TCP settings of a listening socket: %w", err)
+	}
+	return &tuned{l, k, control(t)}, nil
+}
+
+type tuned struct {
+	net.Listener
+	keepalive net.KeepAliveConfig
+	control   func(network, address string, c syscall.RawConn) error
+}
+
+// Accept implements net.Listener.
+func (l *tuned) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	t := c.(*net.TCPConn)
+	// Both fail only on a connection that has failed already, which its reader will see.
+	_ = t.SetKeepAliveConfig(l.keepalive)
+	if raw, err := t.SyscallConn(); err == nil && l.control != nil {
+		_ = l.control("tcp", "", raw)
+	}
+	return c, nil
 }
 
 func keepalive(t config.TCP) net.KeepAliveConfig {

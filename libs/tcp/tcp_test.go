@@ -28,24 +28,33 @@ func option(t *testing.T, c net.Conn, level, name int) int {
 	return v
 }
 
-// connect gives both ends of a connection made with the settings.
+// connect gives connections made with the settings in every way.
 func connect(t *testing.T, s config.TCP) map[string]net.Conn {
 	t.Helper()
-	l, err := ListenConfig(s).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	open := func(l net.Listener, err error) (dialled, accepted net.Conn) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c, err := Dialer(s).DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(); a.Close() })
+		return c, a
 	}
-	defer l.Close()
-	c, err := Dialer(s).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	conns := map[string]net.Conn{}
+	conns["dialled"], conns["accepted"] = open(ListenConfig(s).Listen(t.Context(), "tcp", "127.0.0.1:0"))
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		other, err = Listener(other, s)
 	}
-	a, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close(); a.Close() })
-	return map[string]net.Conn{"dialled": c, "accepted": a}
+	_, conns["accepted from a socket of somebody else"] = open(other, err)
+	return conns
 }
 
 func TestSettingsAreOnTheSockets(t *testing.T) {

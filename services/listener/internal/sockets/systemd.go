@@ -1,12 +1,16 @@
 package sockets
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/tcp"
 )
 
 // firstPassed is the first descriptor that systemd passes (SD_LISTEN_FDS_START).
@@ -15,7 +19,7 @@ const firstPassed = 3
 // passed takes over the sockets that systemd opened for this process, none if it did
 // not (sd_listen_fds(3)). They stay open in systemd: clients that connect while no
 // listener runs wait in the queue.
-func passed() (_ *Set, err error) {
+func passed(t config.TCP) (_ *Set, err error) {
 	// The variables also reach processes that are not meant, such as those that a wrapper starts.
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return nil, nil
@@ -38,7 +42,11 @@ func passed() (_ *Set, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Listeners = append(s.Listeners, l)
+		tuned, err := tcp.Listener(l, t)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		s.Listeners = append(s.Listeners, tuned)
 	}
 	return s, nil
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // envActivated makes the test binary the process that systemd would start.
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // activated opens the sockets, says what came of it, and serves one client of each.
 func activated() int {
-	s, err := Open(context.Background(), "192.0.2.1:1", "/nonexistent") // fails unless sockets were passed
+	s, err := Open(context.Background(), "192.0.2.1:1", "/nonexistent", config.TCP{}) // fails unless sockets were passed
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -167,3 +167,67 @@ func TestAccountIsExact(t *testing.T) {
 		}
 	}
 }
+
+// The pool is asked after each statement whether a connection is wanted. In a steady
+// state, with or without sessions that wait, that must not allocate.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for name, waiters := range map[string]int{"nobody waits": 0, "some wait": 3} {
+		p := &testPool{Max: 1}
+		p.Wait("a", 0)
+		c := made("a")
+		if _, got := connect(t, p, c); !got {
+			t.Fatal("the connection went to nobody")
+		}
+		for i := range waiters {
+			p.Wait("a", i)
+		}
+		now := time.Unix(1, 0)
+		if n := testing.AllocsPerRun(100, func() {
+			if who, given := p.Put(c, now); given {
+				p.Wait("a", who)
+			} else if _, ok := p.Take("a"); !ok {
+				t.Fatal("the connection is lost")
+			}
+			if _, _, _, ok := p.Connect(); ok {
+				t.Fatal("a full pool wants a connection")
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations per statement, want none", name, n)
+		}
+	}
+}
+
+func TestWarm(t *testing.T) {
+	p := &testPool{Max: 3}
+	for i := range 2 {
+		if !p.Warm("a", 2) {
+			t.Fatalf("connection %d of two should be made", i+1)
+		}
+	}
+	if p.Warm("a", 2) {
+		t.Fatal("two are being made already")
+	}
+	p.Connected("a")
+	if p.Put(made("a"), time.Time{}); p.Warm("a", 2) {
+		t.Fatal("one is there and one is being made")
+	}
+	if _, ok := p.IdleSince(); !ok {
+		t.Fatal("one is idle")
+	}
+	// Who comes meanwhile waits for the one that is being made.
+	p.Wait("a", 1)
+	if p.Wants() {
+		t.Fatal("one is being made for it")
+	}
+	p.Connected("a")
+	if who, got := p.Put(made("a"), time.Time{}); !got || who != 1 {
+		t.Fatalf("the new connection went to %d, %v", who, got)
+	}
+	p.Wait("b", 2)
+	if p.Warm("a", 3) {
+		t.Fatal("who waits comes first")
+	}
+	if p = (&testPool{Max: 1}); !p.Warm("a", 5) || p.Warm("a", 5) {
+		t.Fatal("no more than the pool may have")
+	}
+}
