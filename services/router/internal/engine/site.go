@@ -183,8 +183,15 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) || e.starves(p) {
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) {
 		p.discard(s)
+		return
+	}
+	if q := e.starving(p); q != nil && s.served {
+		p.Drop()
+		p.forget(s)
+		q.fill()
+		e.refill(p)
 		return
 	}
 	if c, given := p.Put(s, e.now); given {
