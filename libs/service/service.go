@@ -124,6 +124,7 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 			stopServing(err)
 		}
 	})
+	wg.Go(func() { claim.Keep(around, log) })
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
 	wg.Go(func() { announce(serving, env.Health, log) })

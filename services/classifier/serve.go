@@ -125,7 +125,7 @@ func startWorkers(env *service.Env) (*parse.Pool, error) {
 }
 
 func opinion(c judge.Catalog, p parse.Parsed) judge.Opinion {
-	return judge.Tree(p.Tree, p.Fingerprint, c)
+	return judge.Tree(p.Text, p.Tree, p.Fingerprint, c)
 }
 
 // openLibrary gives a library that reads catalogs with the monitor's login.
