@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -91,6 +92,14 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
+	pages := []net.Listener{&peers{socket, log}}
+	if o.http != "" {
+		public, err := net.Listen("tcp", o.http)
+		if err != nil {
+			return errors.Join(fmt.Errorf("serve -http: %w", err), socket.Close())
+		}
+		pages = append(pages, public)
+	}
 	env := &Env{
 		Config:  cfg,
 		Log:     log,
@@ -115,12 +124,14 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer wg.Wait()
 	defer stopAround()
 	defer stopServing(nil)
-	wg.Go(func() {
-		handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
-		if err := obs.Serve(around, &peers{socket, log}, handler, log); err != nil {
-			stopServing(err)
-		}
-	})
+	handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
+	for _, page := range pages {
+		wg.Go(func() {
+			if err := obs.Serve(around, page, handler, log); err != nil {
+				stopServing(err)
+			}
+		})
+	}
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
 	wg.Go(func() { announce(serving, env.Health, log) })

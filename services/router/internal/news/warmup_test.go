@@ -68,7 +68,7 @@ func (r *reader) wait(t *testing.T, what string, cond func() bool) {
 // startBus is a NATS server at the run directory's socket; stop ends it.
 func startBus(t *testing.T, d *rundir.Dir) (stop func()) {
 	t.Helper()
-	key, err := bus.Credential(d)
+	key, err := bus.Credential(d, "")
 	if err != nil {
 		t.Fatal(err)
 	}
