@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -92,13 +93,11 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	pages := []net.Listener{&peers{socket, log}}
+	var public net.Listener // metrics and health, for everybody
 	if o.http != "" {
-		public, err := net.Listen("tcp", o.http)
-		if err != nil {
+		if public, err = net.Listen("tcp", o.http); err != nil {
 			return errors.Join(fmt.Errorf("serve -http: %w", err), socket.Close())
 		}
-		pages = append(pages, public)
 	}
 	env := &Env{
 		Config:  cfg,
@@ -124,14 +123,22 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer wg.Wait()
 	defer stopAround()
 	defer stopServing(nil)
-	handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
-	for _, page := range pages {
+	wg.Go(func() {
+		handler := http.NewServeMux()
+		handler.Handle("/", obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof))
+		handler.Handle("GET /config", reload)
+		if err := obs.Serve(around, &peers{socket, log}, handler, log); err != nil {
+			stopServing(err)
+		}
+	})
+	if public != nil {
 		wg.Go(func() {
-			if err := obs.Serve(around, page, handler, log); err != nil {
+			if err := obs.Serve(around, public, obs.Handler(env.Metrics, env.Health, false), log); err != nil {
 				stopServing(err)
 			}
 		})
 	}
+	wg.Go(func() { claim.Keep(around, log) })
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
 	wg.Go(func() { announce(serving, env.Health, log) })
