@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/pool"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // server is one pooled server connection.
@@ -135,6 +136,7 @@ var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
 func (s *server) reset() {
 	s.used, s.resetting, s.discarded = false, true, false
 	s.statements.Clear()
+	s.Settings = settings.Hash{}
 	s.send(discardAll)
 	if s.broken {
 		s.site.discard(s)

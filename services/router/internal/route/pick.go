@@ -41,13 +41,16 @@ const (
 	// ReasonUnprepared: a read whose prepared statement the replica does not have as
 	// the client knows it.
 	ReasonUnprepared
+	// ReasonSettings: a read of a session whose settings the replica refuses, or under
+	// which it cannot read.
+	ReasonSettings
 	// ReasonLogin: the parameters a new session is told.
 	ReasonLogin
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "login"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "login"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -60,8 +63,10 @@ type Request struct {
 	// otherwise.
 	Read, Strict bool
 	Fence        lsn.Position
-	// Tried are the backends that have failed this statement already.
+	// Tried are the backends that have failed this statement already, or refuse what
+	// it needs. Again says that it has been sent to one of them.
 	Tried Set
+	Again bool
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy

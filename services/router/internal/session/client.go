@@ -67,7 +67,7 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
 		n := s.take(total, rest)
-		s.begin(typ, rest[:n])
+		s.begin(typ, rest[:n], n == total)
 		run.add(all, at, n)
 		return n
 	case Refused:
@@ -127,6 +127,7 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 	s.enter(Busy)
 	size := s.seq.scanned
 	s.seq.scanned = 0
+	s.keepStatements()
 	if s.at == ReplicaSlot {
 		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
 		s.replay()
@@ -205,6 +206,10 @@ func (s *Session) route() {
 
 // read asks for a connection for a read, once its fence is settled.
 func (s *Session) read() {
+	if s.onlyPrimary() {
+		s.acquire(route.Request{Reason: route.ReasonSettings})
+		return
+	}
 	if s.env.Settings().Strict && s.fence.Dirty() {
 		s.do(Action{Op: OpAwaitFence})
 		s.enter(Settling)
@@ -214,14 +219,18 @@ func (s *Session) read() {
 }
 
 // begin notes that the simple query or function call at the head leaves for the
-// granted connection.
-func (s *Session) begin(typ byte, msg []byte) {
+// granted connection. all says that all of it is there.
+func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
-	s.effects(s.verdict)
+	o := s.simple(typ)
+	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
+		o.cmds = s.commands(text, s.verdict)
+	}
+	s.effects(s.verdict, o.cmds)
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
-	s.owed.sent(s.simple(typ))
+	s.owed.sent(o)
 	s.enter(Busy)
 }
 
@@ -256,7 +265,7 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total)):
 		return s.wait() // it is judged and routed by itself
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
-		s.effects(unlooked()) // in the middle of a sequence: nobody looks into it
+		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
 		s.owed.sent(s.simple(typ))
 		run.add(all, at, n)

@@ -18,6 +18,8 @@ func (s *Session) ServerLost(slot Slot) {
 	case slot != s.at:
 	case s.phase == Granted:
 		s.route() // nothing has been sent yet
+	case s.phase == Applying:
+		s.applyElsewhere(h.by.Backend)
 	case s.phase == Busy && s.retry && !s.tried.Has(h.by.Backend):
 		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
 		// brings servers down, each of them has had it once.
@@ -87,6 +89,8 @@ func (s *Session) loseStatement() {
 // dropOwed forgets what a lost connection owes.
 func (s *Session) dropOwed() {
 	s.takeBack(s.owed.drop(), false)
+	s.set.Failed() // for what has been answered, too: nobody knows whether it stayed
+	s.set.Ready(true)
 	s.unask()
 	s.missing, s.blocked = nil, false
 }
@@ -170,7 +174,7 @@ func (s *Session) Cancel() {
 		s.do(Action{Op: OpWithdraw})
 		s.enter(Queued)
 		s.Refuse(&canceled)
-	case Busy:
+	case Applying, Busy:
 		s.do(Action{Op: OpCancel, Slot: s.at})
 	}
 }
@@ -214,6 +218,8 @@ func (s *Session) end() {
 		return
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
+	case Applying:
+		s.let(s.at, Broken)
 	case Busy:
 		s.unask()
 		if s.held[s.at].ok {

@@ -182,10 +182,10 @@ func (o *owner) check() {
 			o.fail("the session holds its %s connection: %v; it was lent: %v", slot, o.s.Holds(slot), o.lent[slot])
 		}
 	}
-	if (p == session.Granted || p == session.Busy) && !o.lent[o.s.Slot()] {
+	if (p == session.Granted || p == session.Applying || p == session.Busy) && !o.lent[o.s.Slot()] {
 		o.fail("%s without a connection", p)
 	}
-	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued && p != session.Settling {
+	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued && p != session.Settling && p != session.Applying {
 		o.fail("%d copies kept while %s", o.kept, p)
 	}
 }

@@ -17,6 +17,9 @@ const (
 	Settling
 	// Queued: a server connection for the statement at the head.
 	Queued
+	// Applying: the connection's answer to the session's settings, which it is given
+	// before the statement at the head.
+	Applying
 	// Granted: nothing; the statement at the head goes to the granted connection as
 	// soon as its bytes are looked at again.
 	Granted
@@ -32,7 +35,7 @@ const (
 	Closed
 )
 
-var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "granted", "refused", "busy", "skipping", "closed"}
+var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "closed"}
 
 // String gives the name used in logs and test scripts.
 func (p Phase) String() string { return phaseNames[p] }

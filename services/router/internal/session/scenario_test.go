@@ -17,6 +17,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the scenario files")
@@ -132,14 +133,15 @@ type play struct {
 	sent map[string][]byte
 	done []string
 	mark uint64
-	// accounts are what connections hold of prepared statements, by name; lent are the
-	// names of those that the session has.
+	// accounts are what connections hold of prepared statements, by name, and params
+	// what is set on them; lent are the names of those that the session has.
 	accounts map[string]*session.Statements
+	params   map[string]*settings.Hash
 	lent     [2]string
 }
 
 func newPlay(t *testing.T, piece int) *play {
-	p := &play{t: t, piece: piece, held: map[string][]byte{}, accounts: map[string]*session.Statements{}, sent: map[string][]byte{}, to: map[string]*printer{
+	p := &play{t: t, piece: piece, held: map[string][]byte{}, accounts: map[string]*session.Statements{}, params: map[string]*settings.Hash{}, sent: map[string][]byte{}, to: map[string]*printer{
 		"client": {kinds: serverKinds}, "primary": {kinds: clientKinds}, "replica": {kinds: clientKinds},
 	}}
 	p.begin(record())
@@ -184,6 +186,7 @@ func (p *play) act(a session.Action, data []byte) {
 		s += fmt.Sprintf(" %s %s", a.Slot, a.How)
 		if a.How != session.Clean { // closed or reset
 			delete(p.accounts, p.lent[a.Slot])
+			delete(p.params, p.lent[a.Slot])
 		}
 		p.to[a.Slot.String()].rest = 0
 	case session.OpSettle:
@@ -405,9 +408,10 @@ func (p *play) grant(args []string) *session.Grant {
 	g.Server.Backend = g.Backend
 	if p.accounts[name] == nil {
 		p.accounts[name] = new(session.Statements)
+		p.params[name] = new(settings.Hash)
 	}
 	p.lent[g.Slot] = name
-	g.Statements = p.accounts[name]
+	g.Statements, g.Settings = p.accounts[name], p.params[name]
 	return g
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // maxHeld is the largest server message that is looked at whole before it is
@@ -26,6 +27,9 @@ const (
 func (s *Session) FromServer(slot Slot, b []byte) int {
 	if slot != s.at {
 		return s.fromAside(slot, b)
+	}
+	if s.phase == Applying {
+		return s.fromApplying(b)
 	}
 	if s.retry && s.missing == nil {
 		switch dying, sure := outlook(b); {
@@ -189,7 +193,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return s.readiness(msg, all)
 	case wire.CommandComplete:
 		if all {
-			s.completed(msg[wire.HeaderSize:])
+			s.completed(&front, msg[wire.HeaderSize:])
 		}
 	}
 	return pass
@@ -200,7 +204,13 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
 
 // completed takes note of a command that has run.
-func (s *Session) completed(tag []byte) {
+func (s *Session) completed(of *owed, tag []byte) {
+	if len(of.cmds) > 0 {
+		s.ran(&of.cmds[0], bytes.TrimRight(tag, "\x00"))
+		if of.typ == wire.Query {
+			s.owed.front().cmds = of.cmds[1:]
+		}
+	}
 	discard := bytes.Equal(tag, discarded)
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
@@ -211,6 +221,8 @@ func (s *Session) completed(tag []byte) {
 	if discard {
 		s.pin = ""
 		h.used = false
+		s.set.Clear()
+		s.changed()
 		if s.unnamed != nil && s.unnamed.raw {
 			s.unnamed = nil // nothing binds the session to it any longer
 		}
@@ -295,6 +307,7 @@ func (s *Session) ready() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
+	s.follow()
 	s.emitMade()
 	if s.status == wire.Idle && s.owed.syncs == 0 {
 		s.here.st = nil // portals end with their transaction
@@ -378,9 +391,12 @@ func (s *Session) Granted(g *Grant) {
 		return
 	}
 	h := &s.held[g.Slot]
-	h.ok, h.by, h.statements = true, g.Server, g.Statements
+	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
 	if h.statements == nil {
 		h.statements = new(Statements)
+	}
+	if h.settings == nil {
+		h.settings = new(settings.Hash)
 	}
 	s.at = g.Slot
 	if s.phase == Login {
@@ -392,6 +408,17 @@ func (s *Session) Granted(g *Grant) {
 		Backend: g.Name, Role: g.Role.String(), Reason: g.Reason.String(),
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
+	if *h.settings != s.set.List().Hash() {
+		s.apply()
+		return
+	}
+	s.proceed()
+}
+
+// proceed lets the statement at the head, or the read that runs again, go on with
+// the connection.
+func (s *Session) proceed() {
+	s.applies = 0
 	if s.again != nil {
 		s.runAgain()
 		return
@@ -404,6 +431,7 @@ func (s *Session) runAgain() {
 	s.enter(Busy)
 	if s.extended {
 		s.replayed, s.seq.next = 0, 0
+		s.keepStatements()
 		s.replay()
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // Settings are what the configuration says of all sessions. They are shared and
@@ -54,6 +55,17 @@ type Session struct {
 	// pin binds the session to its primary connection; empty: not bound.
 	pin  string
 	held [slots]held
+	// set is what the client has set; parsing identifies that of it which matters when
+	// a statement is parsed. unfit are the backends that have refused to set it.
+	set     settings.Tracker
+	parsing settings.Hash
+	unfit   route.Set
+	// epoch counts the changes.
+	epoch uint64
+	// asked is what the last connection was asked for; applies counts those lost since
+	// while they were given the settings.
+	asked   route.Request
+	applies int
 	// at is the slot in use while Granted or Busy.
 	at Slot
 
@@ -80,7 +92,8 @@ type Session struct {
 	// asking says that a verdict on a Parse in the middle of a sequence has been asked
 	// for.
 	asking bool
-	// sweeps says that what is being answered may remove prepared statements.
+	// sweeps says that what is being answered may remove prepared statements, or
+	// change what statements mean that are parsed behind it.
 	sweeps bool
 
 	owed answers
@@ -141,6 +154,8 @@ type held struct {
 	by   fence.Server
 	// statements is what it holds of prepared statements.
 	statements *Statements
+	// settings is which settings it has.
+	settings *settings.Hash
 }
 
 // New makes the session of a record. Start begins it.
@@ -155,11 +170,14 @@ func New(rec *handoff.Record, env Env) *Session {
 			// write counts as one that may be lost.
 			s.fence.Wrote(fence.Server{})
 		}
+		s.restore(l.Settings)
 		if l.LastRoute != nil {
 			s.last = *l.LastRoute
 		}
 		for i := range l.Prepared {
 			st := unpack(&l.Prepared[i])
+			st.cmds = s.commands(st.body[:st.text], st.verdict)
+			st.in(s.environment())
 			if l, ok := localOf(st.body[:st.text]); ok {
 				st.local, st.forgets = l, l.kind != deallocate
 				if !s.executes(&l) {
@@ -178,7 +196,7 @@ func New(rec *handoff.Record, env Env) *Session {
 func (s *Session) Snapshot() *handoff.Live {
 	last := s.last
 	return &handoff.Live{
-		Shown: s.shown, Pin: s.pin, LastRoute: &last, Prepared: s.travelling(),
+		Shown: s.shown, Pin: s.pin, LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
 		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
 	}
 }
@@ -191,6 +209,10 @@ func (s *Session) Phase() Phase { return s.phase }
 
 // Steps grows with every change of phase.
 func (s *Session) Steps() uint64 { return s.steps }
+
+// Settings identifies what the client has set: a connection that has it needs not be
+// given it.
+func (s *Session) Settings() settings.Hash { return s.set.List().Hash() }
 
 // Fence gives the session's fence.
 func (s *Session) Fence() *fence.State { return &s.fence }
@@ -259,7 +281,9 @@ func (s *Session) toClient(from int) {
 func (s *Session) acquire(r route.Request) {
 	r.Strict = s.env.Settings().Strict
 	r.Fence = s.fence.Position()
-	r.Tried = s.tried
+	r.Tried = s.tried | s.unfit
+	r.Again = s.again != nil
+	s.asked = r
 	s.do(Action{Op: OpAcquire, Request: r})
 	s.enter(Queued)
 }
