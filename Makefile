@@ -85,6 +85,16 @@ check-modules:
 fmt: ## format the sources
 	gofmt -w $(MODULES)
 
+# Results that are there are continued: see bench/README.md for BENCHFLAGS.
+.PHONY: bench
+bench: build ## compare with PgBouncer, pgpool-II and PostgreSQL alone, in ten minutes [BENCHFLAGS=...]
+	CGO_ENABLED=0 go build $(BUILD) -o $(BIN)/ ./bench
+	$(BIN)/bench -bin $(BIN) $(BENCHFLAGS)
+
+.PHONY: bench-full
+bench-full: ## the same with every case, in some hours [BENCHFLAGS=...]
+	@$(MAKE) --no-print-directory bench BENCHFLAGS='-plan full $(BENCHFLAGS)'
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linters
 	$(BIN)/golangci-lint run $(PACKAGES)

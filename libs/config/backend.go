@@ -19,6 +19,9 @@ type Backend struct {
 	Name string `json:"name"`
 	// Address is host:port, or the folder of a Unix socket followed by :port.
 	Address string `json:"address"`
+	// Weight is its share of the reads in proportion to the other replicas', from 1 to
+	// 1000; 1 where none is given.
+	Weight int `json:"weight,omitempty"`
 }
 
 // HostPort takes the address apart, as PostgreSQL clients want it: a host that
@@ -34,6 +37,7 @@ type backendObject struct {
 	Address string `json:"address"`
 	Host    string `json:"host"`
 	Port    int    `json:"port"`
+	Weight  int    `json:"weight"`
 }
 
 func (p *problems) decodeBackend(n *node, b *Backend, path string) {
@@ -71,7 +75,10 @@ func (p *problems) decodeBackend(n *node, b *Backend, path string) {
 	if o.Name == "" {
 		o.Name = o.Address
 	}
-	*b = Backend{Name: o.Name, Address: o.Address}
+	if _, given := p.lines[join(path, "weight")]; !given {
+		o.Weight = 1
+	}
+	*b = Backend{Name: o.Name, Address: o.Address, Weight: o.Weight}
 }
 
 var errNoPort = errors.New("the port is missing, write host:port")

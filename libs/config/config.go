@@ -17,10 +17,14 @@ type Config struct {
 	// the file each is "host:port" or an object.
 	Primary  Backend   `json:"primary" reload:"restart"`
 	Replicas []Backend `json:"replicas" reload:"restart"`
+	// ServerTLS is how connections to servers are encrypted.
+	ServerTLS ServerTLS `json:"server_tls"`
 	// Users may log in, and are logged in to the servers under the same name.
 	Users []User `json:"users"`
 	// Monitor is the login for pgpilot's own connections.
 	Monitor       Monitor       `json:"monitor"`
+	TLS           TLS           `json:"tls"`
+	TCP           TCP           `json:"tcp"`
 	Limits        Limits        `json:"limits"`
 	Pool          Pool          `json:"pool"`
 	Health        Health        `json:"health"`
@@ -131,12 +135,18 @@ type Fencing struct {
 const (
 	RoundRobin    = "round-robin"
 	LeastInFlight = "least-in-flight"
+	Scored        = "scored"
 )
 
 // Routing of reads.
 type Routing struct {
-	// Policy is RoundRobin or LeastInFlight.
+	// Policy is RoundRobin, LeastInFlight or Scored.
 	Policy string `json:"policy"`
+	// MaxLag excludes replicas from reads that lag more. 0: none.
+	MaxLag Duration `json:"max_lag"`
+	// SlowStart is the time within which a replica that has come back or is new gets
+	// its whole share of the reads.
+	SlowStart Duration `json:"slow_start"`
 	// AllToPrimary sends everything to the primary: the emergency switch.
 	AllToPrimary bool `json:"all_to_primary"`
 	// ReadFunctions may run on a replica because somebody who knows them says so, each
@@ -180,11 +190,14 @@ func Default() *Config {
 		Replicas:      []Backend{}, // not nil: an encoded Config must be a file, where a list is never null
 		Users:         []User{},
 		Monitor:       Monitor{Database: "postgres"},
+		ServerTLS:     ServerTLS{Mode: SSLPrefer},
+		TLS:           TLS{Mode: TLSAllow, ClientCert: NoClientCert, MinProtocolVersion: TLSv12},
+		TCP:           TCP{KeepalivesIdle: Duration(time.Minute), KeepalivesInterval: Duration(10 * time.Second), KeepalivesCount: 6},
 		Limits:        Limits{MaxClients: 10000, LoginTimeout: Duration(60 * time.Second)},
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
-		Routing:       Routing{Policy: LeastInFlight, ReadFunctions: []string{}},
+		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222"},
 		Observability: Observability{LogFormat: "text"},

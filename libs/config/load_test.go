@@ -29,7 +29,7 @@ func parse(t *testing.T, text string) *Config {
 
 func TestAMinimalFileGetsEveryDefault(t *testing.T) {
 	want := Default()
-	want.Primary = Backend{Name: "db1:5432", Address: "db1:5432"}
+	want.Primary = Backend{Name: "db1:5432", Address: "db1:5432", Weight: 1}
 	want.Users = []User{{Name: "app", Password: "secret"}}
 	want.Monitor.User, want.Monitor.Password = "app", "secret"
 	if got := parse(t, "{"+minimal+"}"); !reflect.DeepEqual(got, want) {
@@ -71,15 +71,16 @@ func TestBackendForms(t *testing.T) {
 		host string
 		port uint16
 	}{
-		{`"db1:5433"`, Backend{"db1:5433", "db1:5433"}, "db1", 5433},
-		{`"[::1]:5433"`, Backend{"[::1]:5433", "[::1]:5433"}, "::1", 5433},
-		{`"/run/postgresql:5433"`, Backend{"/run/postgresql:5433", "/run/postgresql:5433"}, "/run/postgresql", 5433},
-		{`{"address": "db1:5433"}`, Backend{"db1:5433", "db1:5433"}, "db1", 5433},
-		{`{"name": "one", "address": "db1:5433"}`, Backend{"one", "db1:5433"}, "db1", 5433},
-		{`{"name": "one", "host": "db1", "port": 5433}`, Backend{"one", "db1:5433"}, "db1", 5433},
-		{`{"host": "db1"}`, Backend{"db1:5432", "db1:5432"}, "db1", 5432},
-		{`{"host": "::1", "port": 5433}`, Backend{"[::1]:5433", "[::1]:5433"}, "::1", 5433},
-		{`{"host": "/run/postgresql"}`, Backend{"/run/postgresql:5432", "/run/postgresql:5432"}, "/run/postgresql", 5432},
+		{`"db1:5433"`, Backend{"db1:5433", "db1:5433", 1}, "db1", 5433},
+		{`"[::1]:5433"`, Backend{"[::1]:5433", "[::1]:5433", 1}, "::1", 5433},
+		{`"/run/postgresql:5433"`, Backend{"/run/postgresql:5433", "/run/postgresql:5433", 1}, "/run/postgresql", 5433},
+		{`{"address": "db1:5433"}`, Backend{"db1:5433", "db1:5433", 1}, "db1", 5433},
+		{`{"name": "one", "address": "db1:5433"}`, Backend{"one", "db1:5433", 1}, "db1", 5433},
+		{`{"name": "one", "host": "db1", "port": 5433}`, Backend{"one", "db1:5433", 1}, "db1", 5433},
+		{`{"host": "db1", "weight": 3}`, Backend{"db1:5432", "db1:5432", 3}, "db1", 5432},
+		{`{"host": "db1"}`, Backend{"db1:5432", "db1:5432", 1}, "db1", 5432},
+		{`{"host": "::1", "port": 5433}`, Backend{"[::1]:5433", "[::1]:5433", 1}, "::1", 5433},
+		{`{"host": "/run/postgresql"}`, Backend{"/run/postgresql:5432", "/run/postgresql:5432", 1}, "/run/postgresql", 5432},
 	}
 	for _, tt := range tests {
 		c := parse(t, `{"primary": `+tt.json+`, "users": [{"name": "app", "password": "x"}]}`)

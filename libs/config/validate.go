@@ -16,6 +16,8 @@ const (
 	maxListenUnix = 92
 	// maxUserName is where PostgreSQL cuts names (NAMEDATALEN).
 	maxUserName = 63
+	// maxWeight is enough to tell servers apart.
+	maxWeight = 1000
 	// maxDuration keeps sums and multiples of durations far from overflowing.
 	maxDuration = 720 * time.Hour
 )
@@ -31,6 +33,8 @@ func (p *problems) validate(c *Config) {
 	p.validateUsers(c)
 	p.validateMonitor(c)
 	p.validateAddresses(c)
+	p.validateTLS(c)
+	p.validateTCP(&c.TCP)
 
 	p.atLeast("limits.max_clients", c.Limits.MaxClients, 1)
 	p.positive("limits.login_timeout", c.Limits.LoginTimeout)
@@ -56,7 +60,9 @@ func (p *problems) validate(c *Config) {
 	}
 
 	p.validateFencing(c)
-	p.oneOf("routing.policy", c.Routing.Policy, RoundRobin, LeastInFlight)
+	p.oneOf("routing.policy", c.Routing.Policy, RoundRobin, LeastInFlight, Scored)
+	p.notNegative("routing.max_lag", c.Routing.MaxLag, "for no limit")
+	p.notNegative("routing.slow_start", c.Routing.SlowStart, "for none")
 	p.validateReadFunctions(c.Routing.ReadFunctions)
 
 	p.positive("classify.timeout", c.Classify.Timeout)
@@ -103,6 +109,16 @@ func (p *problems) positive(path string, d Duration) {
 	}
 	if d.D() > maxDuration {
 		p.invalid(path, "%s is too long: write at most %s", d, Duration(maxDuration))
+	}
+}
+
+// notNegative allows 0, which means what zero says.
+func (p *problems) notNegative(path string, d Duration, zero string) {
+	if d < 0 {
+		p.invalid(path, "%s is too short: write \"0s\" %s", d, zero)
+	}
+	if d.D() > maxDuration {
+		p.positive(path, d)
 	}
 }
 
@@ -194,6 +210,9 @@ func (p *problems) validateBackends(c *Config) {
 		case b.Name == "snapshot":
 			p.invalid(namePath, "\"snapshot\" is a subject of the bus: use another name")
 		}
+		if weightPath := join(path, "weight"); p.lines[weightPath] > 0 && (b.Weight < 1 || b.Weight > maxWeight) {
+			p.invalid(weightPath, "%d is not a weight: write a number from 1 to %d", b.Weight, maxWeight)
+		}
 		same := fmt.Sprintf("%s:%d", strings.ToLower(host), port)
 		if other, taken := addresses[same]; taken {
 			p.invalid(addressPath, "%q is already the address of %s: list each server once", b.Address, other)
@@ -284,12 +303,7 @@ func (p *problems) validateFencing(c *Config) {
 	} else {
 		p.oneOf("fencing.mode", c.Fencing.Mode, Strict, Relaxed)
 	}
-	if c.Fencing.Wait < 0 {
-		p.invalid("fencing.wait", "%s is too short: write \"0s\" not to wait at all", c.Fencing.Wait)
-	}
-	if c.Fencing.Wait.D() > maxDuration {
-		p.positive("fencing.wait", c.Fencing.Wait)
-	}
+	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)
 }

@@ -20,6 +20,10 @@ const (
 	TypeSession Type = 'S'
 	// TypeCancel asks for the cancellation of what a session runs. Body: CancelKey.
 	TypeCancel Type = 'C'
+	// TypeLeave asks for sessions to end at their next safe point, with 57P01: whatever
+	// carries their clients' bytes is going away. Those that are not the router's are
+	// none of its business. Body: Leave.
+	TypeLeave Type = 'L'
 	// TypeAck (router to listener) takes ownership of a session. Body: SessionRef.
 	TypeAck Type = 'A'
 	// TypeRefuse (router to listener) leaves a session with its sender. Body:
@@ -43,6 +47,11 @@ type Hello struct {
 type SessionRef struct {
 	Session string `json:"session"`
 	Reason  string `json:"reason,omitempty"`
+}
+
+// Leave names sessions that are to end.
+type Leave struct {
+	Sessions []string `json:"sessions"`
 }
 
 // Ended names sessions that are no more.

@@ -32,6 +32,11 @@ type Record struct {
 	// Startup holds the client's startup parameters without user, database and
 	// replication, in the order they came.
 	Startup []Parameter `json:"startup,omitempty"`
+	// Replication is empty for an ordinary session. Otherwise the client wants a
+	// connection for replication: it is what it gave for the startup parameter of that
+	// name, "database" or one of PostgreSQL's spellings of true (documentation,
+	// "Streaming Replication Protocol").
+	Replication string `json:"replication,omitempty"`
 	// Cancel is the key the client was or will be given (BackendKeyData).
 	Cancel CancelKey `json:"cancel"`
 	// Live is the state of a session that has already been served by a router; nil

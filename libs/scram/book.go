@@ -86,13 +86,13 @@ func (b *Book) lookup(user string) (v scram.StoredCredentials, known bool) {
 }
 
 // Begin starts an exchange for a login name.
-func (b *Book) Begin(user string) (*Exchange, error) {
+func (b *Book) Begin(user string, tied Binding) (*Exchange, error) {
 	v, known := b.lookup(user)
 	srv, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return v, nil })
 	if err != nil {
 		return nil, fmt.Errorf("begin SCRAM exchange: %w", err)
 	}
-	return &Exchange{conv: srv.WithNonceGenerator(nonce).NewConversation(), known: known}, nil
+	return &Exchange{conv: tied.conversation(srv.WithNonceGenerator(nonce)), known: known, binding: tied}, nil
 }
 
 func nonce() string {

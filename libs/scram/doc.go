@@ -1,4 +1,5 @@
-// Package scram is the server's side of SCRAM-SHA-256 as PostgreSQL speaks it
+// Package scram is the server's side of SCRAM-SHA-256 and, over TLS,
+// SCRAM-SHA-256-PLUS as PostgreSQL speaks them
 // (PostgreSQL documentation: "SASL Authentication"; RFC 5802, RFC 7677). The
 // exchange itself is github.com/xdg-go/scram; this package adds what PostgreSQL
 // does around it: passwords prepared as its servers prepare them, refusals in its

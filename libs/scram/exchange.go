@@ -10,8 +10,9 @@ import (
 // Exchange is one authentication in progress: First, then Final. It belongs to
 // one goroutine.
 type Exchange struct {
-	conv  *scram.ServerConversation
-	known bool
+	conv    *scram.ServerConversation
+	known   bool
+	binding Binding
 }
 
 // Malformed reports a message that breaks the protocol, in PostgreSQL's words
@@ -33,8 +34,9 @@ func (m *Malformed) Error() string {
 }
 
 const (
-	codeProtocol    = "08P01"
-	codeUnsupported = "0A000"
+	codeProtocol      = "08P01"
+	codeUnsupported   = "0A000"
+	codeNotAuthorized = "28000"
 )
 
 func malformed(detail string) *Malformed {
@@ -47,7 +49,7 @@ func (e *Exchange) First(msg []byte) ([]byte, error) {
 	if m := check(msg); m != nil {
 		return nil, m
 	}
-	if m := checkHeader(msg); m != nil {
+	if m := e.checkHeader(msg); m != nil {
 		return nil, m
 	}
 	out, err := e.conv.Step(string(msg))
@@ -70,7 +72,7 @@ func (e *Exchange) Final(msg []byte) ([]byte, error) {
 	case err == nil || out == scram.ErrInvalidProof:
 		return nil, ErrDenied
 	case out == scram.ErrChannelBindingsDontMatch:
-		return nil, &Malformed{Code: codeProtocol, Message: "unexpected SCRAM channel-binding attribute in client-final-message"}
+		return nil, e.binding.mismatch()
 	case out == scram.ErrOtherError && bytes.HasPrefix(msg, []byte("c=")):
 		return nil, &Malformed{Code: codeProtocol, Message: "invalid SCRAM response", Detail: "Nonce or proof does not match."}
 	}
@@ -89,17 +91,10 @@ func check(msg []byte) *Malformed {
 
 // checkHeader looks at the GS2 header and at the extension attribute that may
 // follow it, where PostgreSQL has an answer of its own for each mistake.
-func checkHeader(msg []byte) *Malformed {
+func (e *Exchange) checkHeader(msg []byte) *Malformed {
 	flag, rest, _ := bytes.Cut(msg, []byte(","))
-	if len(flag) == 0 {
-		return malformed(`Unexpected channel-binding flag "0x2c".`)
-	}
-	switch flag[0] {
-	case 'n', 'y':
-	case 'p':
-		return malformed("The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data.")
-	default:
-		return malformed(fmt.Sprintf("Unexpected channel-binding flag %q.", sanitized(flag[0])))
+	if m := e.binding.check(flag); m != nil {
+		return m
 	}
 	authzid, bare, _ := bytes.Cut(rest, []byte(","))
 	switch {

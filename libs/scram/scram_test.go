@@ -75,7 +75,7 @@ func login(t *testing.T, b *Book, user, password string) (serverFirst string, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := b.Begin(user)
+	e, err := b.Begin(user, Binding{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestLogin(t *testing.T) {
 func TestMockExchangeCannotBeWon(t *testing.T) {
 	b := newBook(t)
 	b.verifiers["ghost"], _ = derive("pencil", b.salt("ghost"))
-	e, err := b.Begin("ghost")
+	e, err := b.Begin("ghost", Binding{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestRefusalsInPostgreSQLsWords(t *testing.T) {
 		{"n,,n=,r=a\x01c", "08P01", "non-printable characters in SCRAM nonce", ""},
 		{"n,,n=x", "08P01", "malformed SCRAM message", ""},
 	} {
-		e, err := b.Begin("alice")
+		e, err := b.Begin("alice", Binding{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestRefusalsInPostgreSQLsWords(t *testing.T) {
 		{func(string) string { return "garbage" }, "malformed SCRAM message"},
 		{func(n string) string { return "c=biws," + n + ",e=foo,p=" + proof }, ""},
 	} {
-		e, err := b.Begin("alice")
+		e, err := b.Begin("alice", Binding{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func FuzzExchange(f *testing.F) {
 	f.Add("y,,n=*,r=abc,x=y", "")
 	f.Add("p=,,", "c=")
 	f.Fuzz(func(t *testing.T, first, final string) {
-		e, err := b.Begin("alice")
+		e, err := b.Begin("alice", Binding{})
 		if err != nil {
 			t.Fatal(err)
 		}

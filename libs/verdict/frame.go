@@ -12,7 +12,7 @@ import (
 
 // frameVersion is the version of requests and responses that this build writes
 // and understands.
-const frameVersion = 2
+const frameVersion = 3
 
 const (
 	// maxDatabase bounds the database name. PostgreSQL cuts names at 63 bytes; what
@@ -21,8 +21,10 @@ const (
 	// requestHead is the fixed part of a request: id, version, key, length of the name.
 	requestHead = 8 + 1 + 16 + 2
 	// responseSize is a whole response of this version: id, version, kind, effects,
-	// fingerprint, generation.
-	responseSize = 8 + 1 + 1 + 4 + 8 + 8
+	// fingerprint, generation, flags.
+	responseSize = 8 + 1 + 1 + 4 + 8 + 8 + 1
+	// flagPassing is that of Verdict.Passing.
+	flagPassing = 1
 	// noVerdict stands for the kind in a response without a verdict.
 	noVerdict = 0xff
 	// maxResponse bounds responses of versions to come.
@@ -152,7 +154,11 @@ func appendResponse(b []byte, id uint64, kind byte, v Verdict) []byte {
 	b = append(b, frameVersion, kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(v.Effects))
 	b = binary.BigEndian.AppendUint64(b, v.Fingerprint)
-	return binary.BigEndian.AppendUint64(b, v.Generation)
+	b = binary.BigEndian.AppendUint64(b, v.Generation)
+	if v.Passing {
+		return append(b, flagPassing)
+	}
+	return append(b, 0)
 }
 
 // ResponseReader reads responses from a connection. It is not safe for
@@ -194,8 +200,9 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 		Effects:     Effect(binary.BigEndian.Uint32(b[10:])),
 		Fingerprint: binary.BigEndian.Uint64(b[14:]),
 		Generation:  binary.BigEndian.Uint64(b[22:]),
+		Passing:     b[30] == flagPassing,
 	}
-	if size != responseSize || v.Kind > Read || v.Effects&^known != 0 {
+	if size != responseSize || v.Kind > Read || v.Effects&^known != 0 || b[30]&^flagPassing != 0 {
 		return 0, Verdict{}, errFrame
 	}
 	return id, v, nil

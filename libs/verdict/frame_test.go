@@ -46,7 +46,7 @@ func TestRequestsAreReadBack(t *testing.T) {
 }
 
 func TestResponsesAreReadBack(t *testing.T) {
-	want := []Verdict{{Kind: Read, Fingerprint: 1 << 63}, {}, {Effects: known, Fingerprint: 3, Generation: 1 << 62}}
+	want := []Verdict{{Kind: Read, Fingerprint: 1 << 63}, {}, {Effects: known, Fingerprint: 3, Generation: 1 << 62}, {Passing: true, Effects: Unproven}}
 	var b []byte
 	for i, v := range want {
 		b = AppendResponse(b, uint64(i), v)

@@ -55,6 +55,9 @@ const (
 	ResetsSession
 	// Unparsable: the text could not be parsed; the server will say why.
 	Unparsable
+	// Sequences: moves a sequence, which decides what lastval and currval say in the
+	// server session. DISCARD SEQUENCES undoes that.
+	Sequences
 )
 
 var effectNames = []struct {
@@ -66,10 +69,11 @@ var effectNames = []struct {
 	{Unproven, "unproven"},
 	{ResetsSession, "resets_session"},
 	{Unparsable, "unparsable"},
+	{Sequences, "sequences"},
 }
 
 // known is every effect that this build understands.
-const known = Transaction | Session | Unproven | ResetsSession | Unparsable
+const known = Transaction | Session | Unproven | ResetsSession | Unparsable | Sequences
 
 // ParseEffects reads what Effect.Names lists. A name from a newer build is an
 // error: an effect that is not understood cannot be honoured.
@@ -117,6 +121,9 @@ type Verdict struct {
 	// first. A verdict of an older generation than the newest known flush must not be
 	// used.
 	Generation uint64
+	// Passing verdicts hold for the statement that was asked about and must not be
+	// remembered: a name in it is not known, and may be in a moment.
+	Passing bool
 }
 
 // Unclassified is what must be taken for true of a text that nobody judged: it

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/service"
@@ -133,8 +134,12 @@ func openLibrary(env *service.Env, workers *parse.Pool, changed func(database st
 	if err != nil {
 		return nil, err
 	}
+	login, err := monitorLogin(env.Config)
+	if err != nil {
+		return nil, err
+	}
 	return catalog.New(catalog.Options{
-		Login:   monitorLogin(env.Config),
+		Login:   login,
 		Reads:   env.Config.Routing.ReadFunctions,
 		Wait:    catalogWait(env.Config),
 		Most:    catalog.DefaultMost,
@@ -151,8 +156,16 @@ func openLibrary(env *service.Env, workers *parse.Pool, changed func(database st
 	}), nil
 }
 
-func monitorLogin(cfg *config.Config) catalog.Login {
-	return catalog.Login{Servers: cfg.Backends(), Monitor: cfg.Monitor}
+func monitorLogin(cfg *config.Config) (catalog.Login, error) {
+	l := catalog.Login{Monitor: cfg.Monitor}
+	for _, b := range cfg.Backends() {
+		s, err := dial.Of(b, cfg.ServerTLS, cfg.TCP)
+		if err != nil {
+			return catalog.Login{}, err
+		}
+		l.Servers = append(l.Servers, catalog.Server{Name: b.Name, Server: s})
+	}
+	return l, nil
 }
 
 // catalogWait leaves half of classify.timeout to the rest of a question.
@@ -213,7 +226,12 @@ func follow(ctx context.Context, env *service.Env, c *clerk.Clerk, s *server.Ser
 			s.SetMaxText(cfg.Classify.MaxText)
 			if cfg.Monitor != now.Monitor || cfg.Classify.Timeout != now.Classify.Timeout ||
 				!slices.Equal(cfg.Routing.ReadFunctions, now.Routing.ReadFunctions) {
-				shelf.Set(monitorLogin(cfg), cfg.Routing.ReadFunctions, catalogWait(cfg))
+				login, err := monitorLogin(cfg)
+				if err != nil {
+					env.Log.Error("catalogs are read as before", obs.KeyError, err)
+					continue
+				}
+				shelf.Set(login, cfg.Routing.ReadFunctions, catalogWait(cfg))
 			}
 			now = cfg
 		}

@@ -175,7 +175,6 @@ func TestStartupTrapsWithAnAnswerOfTheirOwn(t *testing.T) {
 		{"3.9999", packet(v3+9999, session), "v\x00\x00\x00\x0c\x00\x03\x00\x02\x00\x00\x00\x00" + sasl},
 		{"3.2 with an option", packet(v3+2, "_pq_.x\x001\x00"+session), "v\x00\x00\x00\x13\x00\x03\x00\x02\x00\x00\x00\x01_pq_.x\x00" + sasl},
 		{"3.0 with an option", packet(v3, "_pq_.x\x001\x00"+session), "v\x00\x00\x00\x13\x00\x03\x00\x00\x00\x00\x00\x01_pq_.x\x00" + sasl},
-		{"replication", packet(v3, "replication\x00database\x00"+session), "replication connections are not served here"},
 		{"cancel, key of 32 bytes", packet(cancelReq, strings.Repeat("k", 36)), ""},
 		{"cancel, key of 257 bytes", packet(cancelReq, strings.Repeat("k", 261)), ""},
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/scram"
 	"github.com/pgpilot/pgpilot/libs/service"
+	"github.com/pgpilot/pgpilot/services/listener/internal/encryption"
 	"github.com/pgpilot/pgpilot/services/listener/internal/front"
 	"github.com/pgpilot/pgpilot/services/listener/internal/ledger"
 	"github.com/pgpilot/pgpilot/services/listener/internal/login"
@@ -31,8 +32,8 @@ func main() { os.Exit(service.Main(rundir.Listener, serve)) }
 const saltSecret = "scram.key"
 
 // serve runs the listener until ctx ends. Order of the end: the clients' sockets
-// are closed, logins in progress finish, and only then the connections to the
-// routers and the relay are closed.
+// are closed, logins in progress and sessions over TLS finish, and only then the
+// connections to the routers and the relay are closed.
 func serve(ctx context.Context, env *service.Env) error {
 	cfg := env.Config
 	secret, err := env.Dir.Secret(saltSecret, scram.SecretSize)
@@ -52,7 +53,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	if err != nil {
 		return err
 	}
-	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix)
+	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix, cfg.TCP)
 	if err != nil {
 		if page != nil {
 			err = errors.Join(err, page.Close())
@@ -102,7 +103,11 @@ func policyOf(cfg *config.Config, secret []byte) (login.Policy, error) {
 	if err != nil {
 		return login.Policy{}, err
 	}
-	return login.Policy{Book: book, Timeout: cfg.Limits.LoginTimeout.D()}, nil
+	secure, err := encryption.New(cfg.TLS)
+	if err != nil {
+		return login.Policy{}, err
+	}
+	return login.Policy{Book: book, TLS: secure, Timeout: cfg.Limits.LoginTimeout.D()}, nil
 }
 
 // reload takes new configurations until ctx ends.
@@ -114,7 +119,7 @@ func reload(ctx context.Context, env *service.Env, secret []byte, clients *ledge
 		case cfg := <-env.Reloads:
 			policy, err := policyOf(cfg, secret)
 			if err != nil {
-				env.Log.Error("users stay as they were", obs.KeyError, err)
+				env.Log.Error("users and certificates stay as they were", obs.KeyError, err)
 				continue
 			}
 			gate.SetPolicy(policy)

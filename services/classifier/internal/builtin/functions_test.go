@@ -196,7 +196,7 @@ func TestKnownTraps(t *testing.T) {
 			t.Errorf("%+v: %+v", overload, f)
 		}
 	}
-	for name, effects := range map[string]verdict.Effect{"set_config": verdict.Session, "nextval": verdict.Unproven, "pg_notify": 0} {
+	for name, effects := range map[string]verdict.Effect{"set_config": verdict.Session, "nextval": verdict.Sequences, "pg_notify": 0} {
 		if f, ok := Named(name); !ok || f.Effects != effects {
 			t.Errorf("%s leaves %v, want %v", name, f.Effects, effects)
 		}

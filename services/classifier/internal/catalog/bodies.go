@@ -2,11 +2,9 @@ package catalog
 
 import (
 	"errors"
-	"strings"
 
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 
-	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 )
@@ -20,8 +18,12 @@ var ErrNotNow = errors.New("the parser is not available")
 
 // body is what the source of a function names.
 type body struct {
-	// reason why the source cannot be in a read whatever its names stand for.
+	// reason why nothing can be said of the source, whatever its names stand for.
 	reason string
+	// effects that it has whatever its names stand for.
+	effects verdict.Effect
+	// writes says that the relations among its words may be written.
+	writes bool
 	uses   []use
 }
 
@@ -44,6 +46,9 @@ const (
 	useRelation
 	// useWord may be anything but an operator.
 	useWord
+	// useWritten is a relation that is written, useDefining any definition.
+	useWritten
+	useDefining
 )
 
 // bodies remembers what the sources of functions name, since most of them are the
@@ -57,7 +62,11 @@ type bodies struct {
 	missed bool
 }
 
-type source struct{ language, text string }
+type source struct {
+	language, text string
+	// volatile functions may write; others are refused that by PostgreSQL.
+	volatile bool
+}
 
 func newBodies(p Parse) *bodies { return &bodies{parse: p} }
 
@@ -65,19 +74,19 @@ func (b *bodies) begin() { b.kept, b.missed = make(map[source]body), false }
 func (b *bodies) end()   { b.known, b.kept = b.kept, nil }
 
 // of gives what a function's source names.
-func (b *bodies) of(language, text string) body {
-	s := source{language, text}
+func (b *bodies) of(language, text string, volatile bool) body {
+	s := source{language, text, volatile}
 	out, ok := b.known[s]
 	if !ok {
 		switch language {
 		case "sql":
 			var err error
-			if out, err = b.sql(text); err != nil {
+			if out, err = b.sql(text, volatile); err != nil {
 				b.missed = true
 				return out
 			}
 		case "plpgsql":
-			out = plpgsql(text)
+			out = plpgsql(text, volatile)
 		default:
 			out = body{reason: "is written in " + language}
 		}
@@ -88,7 +97,7 @@ func (b *bodies) of(language, text string) body {
 
 // sql judges the text of an SQL function as if all its names were harmless, and
 // notes them. The error is ErrNotNow.
-func (b *bodies) sql(text string) (body, error) {
+func (b *bodies) sql(text string, volatile bool) (body, error) {
 	if o, refused := judge.Refuse(text); refused {
 		return body{reason: "has a body with " + o.Reason}, nil
 	}
@@ -99,10 +108,11 @@ func (b *bodies) sql(text string) (body, error) {
 		return body{reason: "has a body that cannot be parsed"}, nil
 	default:
 		r := &recorder{}
-		if o := judge.Tree(tree, 0, r); o.Kind != verdict.Read {
+		o := judge.Tree(tree, 0, r)
+		if o.Kind != verdict.Read && !volatile {
 			return body{reason: "has a body with " + o.Reason}, nil
 		}
-		return body{uses: r.uses}, nil
+		return body{effects: o.Effects &^ verdict.Transaction, uses: r.uses}, nil
 	}
 }
 
@@ -137,83 +147,10 @@ func (r *recorder) Relation(schema, name string) judge.Standing {
 	return r.note(use{kind: useRelation, schema: schema, name: name})
 }
 
+func (r *recorder) Written(schema, name string) judge.Standing {
+	return r.note(use{kind: useWritten, schema: schema, name: name})
+}
+
 func (r *recorder) Unseen() judge.Standing { return judge.Standing{} }
 
-// plpgsql reads the words of a PL/pgSQL body, whose lexical rules are those of
-// SQL. PostgreSQL sees to it that a function which is not volatile runs nothing but
-// queries; which functions these call is in their words, except for EXECUTE, whose
-// text is made at run time.
-func plpgsql(text string) body {
-	var out body
-	seen := make(map[use]bool)
-	note := func(u use) {
-		if !seen[u] {
-			seen[u] = true
-			out.uses = append(out.uses, u)
-		}
-	}
-	for _, name := range implied {
-		note(use{kind: useOperator, name: name})
-	}
-	b := []byte(text)
-	lexer := sqltoken.NewLexer(b, newestMajor)
-	for {
-		t, err := lexer.Next()
-		if err != nil {
-			return body{reason: "has a body that cannot be read"}
-		}
-		word := string(b[t.Start:t.End])
-		switch {
-		case t.Kind == sqltoken.EOF:
-			return out
-		case t.IsComment():
-		case t.Kind == sqltoken.Word:
-			word = fold(word)
-			switch {
-			case word == "execute":
-				return body{reason: "runs SQL that it makes itself (EXECUTE)"}
-			case strings.HasPrefix(word, "pg_temp"):
-				return body{reason: "uses temporary objects"}
-			}
-			note(use{kind: useWord, name: word})
-		case t.Kind == sqltoken.QuotedIdent:
-			name, ok := unquote(word)
-			if !ok || strings.HasPrefix(name, "pg_temp") {
-				return body{reason: "has a body that cannot be read"}
-			}
-			note(use{kind: useWord, name: name})
-		case t.Kind == sqltoken.UnicodeIdent:
-			return body{reason: "has a body that cannot be read"}
-		case operator[t.Kind]:
-			note(use{kind: useOperator, name: word})
-		}
-	}
-}
-
-// operator are the kinds of tokens that may be one.
-var operator = map[sqltoken.Kind]bool{sqltoken.Operator: true, sqltoken.Self: true}
-
-// implied are the operators that syntax such as LIKE, IN and BETWEEN stands for,
-// and those whose tokens have kinds of their own.
-var implied = []string{"=", "<>", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~"}
-
-// newestMajor is the release whose lexical rules accept the most.
-const newestMajor = 18
-
-// fold lower-cases as PostgreSQL does in a multi-byte encoding.
-func fold(word string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, word)
-}
-
-// unquote gives the name in a quoted identifier without escapes.
-func unquote(word string) (string, bool) {
-	if len(word) < 2 || word[0] != '"' || word[len(word)-1] != '"' {
-		return "", false // U&"…"
-	}
-	return strings.ReplaceAll(word[1:len(word)-1], `""`, `"`), true
-}
+func (r *recorder) Defining() judge.Standing { return r.note(use{kind: useDefining}) }

@@ -32,7 +32,7 @@ func TestPLpgSQLIsReadWordByWord(t *testing.T) {
 		"quoted temp":    {text: `BEGIN PERFORM "pg_temp_3".f(); END`, refused: true},
 		"unterminated":   {text: "BEGIN RETURN 'x", refused: true},
 	} {
-		b := plpgsql(c.text)
+		b := plpgsql(c.text, false)
 		if (b.reason != "") != c.refused {
 			t.Errorf("%s: %q", name, b.reason)
 		}
@@ -74,7 +74,7 @@ func TestABodyIsTriedAgain(t *testing.T) {
 	} {
 		busy = step.busy
 		b.begin()
-		got := b.of("sql", step.text)
+		got := b.of("sql", step.text, false)
 		if (got.reason != "") != step.refused || b.missed != step.missed || asked != step.asked {
 			t.Fatalf("%+v: %q, missed %v, asked %d", step, got.reason, b.missed, asked)
 		}

@@ -14,6 +14,7 @@ import (
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -79,7 +80,7 @@ func connect(t *testing.T, dsn string) *pgx.Conn {
 func exec(t *testing.T, c *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := c.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		t.Fatalf("%.60s: %v", sql, err)
 	}
 }
 
@@ -121,7 +122,7 @@ func read(t *testing.T, c *lab.Cluster, reads ...string) *Snapshot {
 func login(c *lab.Cluster) *Login {
 	l := &Login{Monitor: config.Monitor{User: lab.User, Password: lab.Password}}
 	for _, m := range c.Members() {
-		l.Servers = append(l.Servers, config.Backend{Name: m.Name, Address: fmt.Sprintf("%s:%d", m.Host, m.Port)})
+		l.Servers = append(l.Servers, Server{Name: m.Name, Server: dial.Server{Host: m.Host, Port: uint16(m.Port)}})
 	}
 	return l
 }
@@ -130,11 +131,13 @@ func login(c *lab.Cluster) *Login {
 // read on a replica, and compares with the primary.
 func TestVerdictsOfARealCatalog(t *testing.T) {
 	c := labtest.Start(t, 1)
-	schema, err := os.ReadFile("testdata/schema.sql")
-	if err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"testdata/schema.sql", "testdata/writes.sql"} {
+		schema, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, superuser(t, c.Primary()), string(schema))
 	}
-	exec(t, superuser(t, c.Primary()), string(schema))
 	s := read(t, c)
 	lines := corpus(t, "testdata/verdicts.txt")
 	if len(lines) < 150 {

@@ -16,12 +16,14 @@ type compiler struct {
 	*graph
 	*Snapshot
 	bodies *bodies
+	// volatile has the functions of users that are.
+	volatile map[uint32]bool
 }
 
 // compile gives the standing of every name. reads are the functions that may run
 // on a replica because somebody says so (routing.read_functions).
 func compile(c *contents, b *bodies, reads map[string]bool) *Snapshot {
-	k := &compiler{contents: c, graph: newGraph(), Snapshot: newSnapshot(), bodies: b}
+	k := &compiler{contents: c, graph: newGraph(), Snapshot: newSnapshot(), bodies: b, volatile: make(map[uint32]bool)}
 	b.begin()
 	defer b.end()
 	k.addFunctions(reads)
@@ -29,6 +31,7 @@ func compile(c *contents, b *bodies, reads map[string]bool) *Snapshot {
 	k.addTypes()
 	k.addRelations()
 	k.addUses()
+	k.addWrites()
 	k.addBodies(reads)
 	k.spread()
 	k.settle()
@@ -46,6 +49,9 @@ func (k *compiler) addFunctions(reads map[string]bool) {
 		if reads[name] {
 			continue
 		}
+		if f.ID >= firstUser && f.Volatility == "v" {
+			k.volatile[f.ID] = true
+		}
 		if f.ID < firstUser {
 			if b := builtin.Lookup(f.Name, f.Types, f.Volatility[0]); !b.Reads() {
 				k.spoil(n, "function "+f.Name+" ("+b.Reason+")", b.Effects)
@@ -58,10 +64,16 @@ func (k *compiler) addFunctions(reads map[string]bool) {
 			}
 			continue
 		}
-		switch reason := byDeclaration(f); {
-		case reason != "":
+		reason := byDeclaration(f)
+		switch {
+		case reason == "":
+		case f.Volatility == "v" && looksInto[f.Language]:
+			// What it leaves in the session is for its body to say.
+			k.spoil(n, "function "+name+" "+reason, 0)
+		default:
 			k.spoil(n, "function "+name+" "+reason, verdict.Unproven)
-		case f.Language == "internal":
+		}
+		if f.Language == "internal" {
 			internal[f.Source] = append(internal[f.Source], n)
 		}
 	}
@@ -77,6 +89,9 @@ func (k *compiler) addFunctions(reads map[string]bool) {
 	}
 }
 
+// looksInto are the languages of functions that can be looked into.
+var looksInto = map[string]bool{"sql": true, "plpgsql": true, "internal": true}
+
 // byDeclaration says why a user's function may not be in a read, as far as its
 // declaration tells.
 func byDeclaration(f *functionRow) string {
@@ -85,7 +100,7 @@ func byDeclaration(f *functionRow) string {
 		return "" // support of an index or of the planner: no query can call it
 	case f.Volatility == "v":
 		return "is volatile"
-	case f.Language == "sql", f.Language == "plpgsql", f.Language == "internal":
+	case looksInto[f.Language]:
 		return ""
 	case f.Language == "c" && f.Volatility == "i":
 		return ""
@@ -134,9 +149,11 @@ func (k *compiler) addTypes() {
 func (k *compiler) addRelations() {
 	for i := range k.contents.relations {
 		r := &k.contents.relations[i]
-		n := k.at(object{inRelation, r.ID})
+		n, w := k.at(object{inRelation, r.ID}), k.at(object{inWrite, r.ID})
 		k.nodes[n].label = relationKinds[r.Kind] + " " + qualifiedName(r.Schema, r.Name)
-		k.add(k.Snapshot.relations, r.Schema, r.Name, entry{node: n})
+		k.nodes[w].label = "a write to " + k.nodes[n].label
+		k.uses(w, n)
+		k.add(k.Snapshot.relations, r.Schema, r.Name, entry{node: n, write: w})
 		switch label := k.nodes[n].label; {
 		case r.Schema == systemSchema:
 			if !judge.SystemRelation(r.Name) {
@@ -229,7 +246,8 @@ func (k *compiler) addBodies(reads map[string]bool) {
 	for i := range k.contents.functions {
 		f := &k.contents.functions[i]
 		n := k.at(object{inProc, f.ID})
-		if f.ID < firstUser || reads[qualifiedName(f.Schema, f.Name)] || !k.nodes[n].standing.Harmless() {
+		volatile := f.Volatility == "v"
+		if f.ID < firstUser || reads[qualifiedName(f.Schema, f.Name)] || !volatile && !k.nodes[n].standing.Harmless() {
 			continue
 		}
 		if f.Defaults != "" {
@@ -239,12 +257,18 @@ func (k *compiler) addBodies(reads map[string]bool) {
 		case f.Body != "":
 			k.tree(n, f.Body)
 		case f.Language == "sql" || f.Language == "plpgsql":
-			b := k.bodies.of(f.Language, f.Source)
+			b := k.bodies.of(f.Language, f.Source, volatile)
 			if b.reason != "" {
-				k.spoil(n, k.nodes[n].label+" "+b.reason, verdict.Unproven)
+				b.effects |= verdict.Unproven
+			}
+			if b.reason != "" || b.effects != 0 {
+				k.spoil(n, k.nodes[n].label+" "+b.reason, b.effects)
 			}
 			for _, u := range b.uses {
 				k.use(n, u)
+				if b.writes && u.kind == useWord {
+					k.use(n, use{kind: useWritten, name: u.name})
+				}
 			}
 		}
 	}
@@ -256,10 +280,18 @@ func (k *compiler) use(n int32, u use) {
 		k.spoil(n, k.nodes[n].label+" uses temporary objects", verdict.Unproven)
 		return
 	}
+	if u.kind == useDefining {
+		k.uses(n, k.at(object{inWrite, definition}))
+		return
+	}
 	found := false
 	k.eachOf(u, func(e entry) {
 		found = true
-		k.uses(n, e.node)
+		if u.kind == useWritten {
+			k.uses(n, e.write)
+		} else {
+			k.uses(n, e.node)
+		}
 	})
 	if !found && (u.kind == useFunction || u.kind == useOperator && !punctuation(u.name) || u.kind == useType || u.kind == useRelation) {
 		k.spoil(n, fmt.Sprintf("%s uses %s, which is not known", k.nodes[n].label, qualifiedName(u.schema, u.name)), verdict.Unproven)
@@ -275,9 +307,13 @@ func (k *compiler) settle() {
 		for _, entries := range names {
 			for i := range entries {
 				entries[i].standing = k.nodes[entries[i].node].standing
+				if w := entries[i].write; w != 0 {
+					entries[i].written = k.nodes[w].standing
+				}
 			}
 		}
 	}
+	k.Snapshot.defining = k.nodes[k.at(object{inWrite, definition})].standing
 	for _, c := range k.casts {
 		if c.Source < firstUser && c.Target < firstUser {
 			k.unseenBy(object{inCast, c.ID}, "a cast between types of PostgreSQL")

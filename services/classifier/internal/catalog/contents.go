@@ -29,6 +29,19 @@ const (
 	inDefault    = 2604
 )
 
+// Classes of the classifier's own, beside those.
+const (
+	// inWrite is what a write to a relation runs, by the relation's number.
+	inWrite = 1
+	// inTypeDefault is the default value of a domain, inCheck what a policy checks of
+	// new rows.
+	inTypeDefault = 2
+	inCheck       = 3
+)
+
+// definition is the number in inWrite of what changes the catalog.
+const definition = 0
+
 // object is one entry of a system catalog.
 type object struct{ Class, ID uint32 }
 
@@ -45,6 +58,10 @@ type contents struct {
 	expressions []expressionRow
 	parts       []partRow
 	depends     []dependRow
+	triggers    []edgeRow
+	cascades    []edgeRow
+	identities  []idRow
+	announced   []idRow
 }
 
 type functionRow struct {
@@ -105,6 +122,9 @@ type expressionRow struct {
 	Tree      string
 }
 
+// idRow is one object.
+type idRow struct{ ID uint32 }
+
 type dependRow struct{ Class, ID, OnClass, On uint32 }
 
 // readContents reads everything in one snapshot, with the fingerprint.
@@ -130,6 +150,10 @@ func readContents(ctx context.Context, conn *pgx.Conn) (_ *contents, f fingerpri
 		rows(ctx, tx, &c.expressions, expressionsSQL),
 		rows(ctx, tx, &c.parts, partsSQL),
 		rows(ctx, tx, &c.depends, dependsSQL),
+		rows(ctx, tx, &c.triggers, triggersSQL),
+		rows(ctx, tx, &c.cascades, cascadesSQL),
+		rows(ctx, tx, &c.identities, identitiesSQL),
+		rows(ctx, tx, &c.announced, eventTriggersSQL),
 	} {
 		if err := read(); err != nil {
 			return nil, f, err

@@ -6,23 +6,25 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 )
 
 // Login is where and as whom catalogs are read.
 type Login struct {
 	// Servers in the order in which they are tried; the first is expected to be the
 	// primary.
-	Servers []config.Backend
+	Servers []Server
 	Monitor config.Monitor
 }
 
-// settings name everything that pgx would otherwise take from the PG… variables of
-// the process's environment. Encryption is used where the server offers it, as
-// libpq does by default.
-const settings = "host=localhost port=5432 user=pgpilot dbname=postgres password=none passfile='' connect_timeout=0" +
-	" sslmode=prefer sslcert='' sslkey='' sslrootcert='' target_session_attrs=any"
+// Server is one of them.
+type Server struct {
+	Name string
+	dial.Server
+}
 
 // statementTimeout of each query, in PostgreSQL's notation.
 const statementTimeout = "30s"
@@ -40,7 +42,7 @@ func (l *Login) connect(ctx context.Context, database string) (conn *pgx.Conn, p
 	var standby *pgx.Conn
 	var failures error
 	for _, b := range l.Servers {
-		c, err := l.dial(ctx, b, password, database)
+		c, err := l.dial(ctx, b.Server, password, database)
 		if err == nil {
 			var recovering bool
 			if err = c.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovering); err == nil && !recovering {
@@ -66,32 +68,23 @@ func (l *Login) connect(ctx context.Context, database string) (conn *pgx.Conn, p
 	return nil, false, failures
 }
 
-func (l *Login) dial(ctx context.Context, b config.Backend, password, database string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(settings)
+func (l *Login) dial(ctx context.Context, s dial.Server, password, database string) (*pgx.Conn, error) {
+	// pgx takes no configuration but its own, which is one of pgconn's with more to it.
+	cfg, err := pgx.ParseConfig("host=localhost sslmode=disable")
 	if err != nil {
 		return nil, fmt.Errorf("prepare connection: unset the environment variable PGSERVICE: %w", err)
 	}
-	host, port, err := b.HostPort()
-	if err != nil {
-		return nil, fmt.Errorf("read the address %q: %w", b.Address, err)
-	}
-	cfg.Host, cfg.Port = host, port
-	cfg.User, cfg.Password, cfg.Database = l.Monitor.User, password, database
-	if cfg.TLSConfig != nil {
-		cfg.TLSConfig.ServerName = host
-	}
-	for _, f := range cfg.Fallbacks {
-		f.Host, f.Port = host, port
-	}
-	if host[:1] == "/" { // PostgreSQL does not encrypt Unix sockets
-		cfg.TLSConfig, cfg.Fallbacks = nil, nil
-	}
-	cfg.RuntimeParams = map[string]string{
+	var c *pgx.Conn
+	err = s.Attempt(dial.Login{User: l.Monitor.User, Password: password, Database: database, Parameters: map[string]string{
 		"application_name":              "pgpilot-classifier",
 		"search_path":                   systemSchema,
 		"statement_timeout":             statementTimeout,
 		"default_transaction_isolation": "read committed",
 		"jit":                           "off",
-	}
-	return pgx.ConnectConfig(ctx, cfg)
+	}}, func(settings *pgconn.Config) (err error) {
+		cfg.Config = *settings
+		c, err = pgx.ConnectConfig(ctx, cfg)
+		return err
+	})
+	return c, err
 }

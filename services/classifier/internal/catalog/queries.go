@@ -59,20 +59,25 @@ WHERE c.oid >= 12000 AND c.relkind IN ('r', 'v', 'm', 'f', 'p', 'S')
 
 const inheritanceSQL = `SELECT inhparent, inhrelid FROM pg_inherits`
 
-// Node trees that a read may run: of rules and policies, of the checks of domains
-// and of columns that are generated when they are read.
+// Node trees: of rules and policies, of checks, of the default values of columns and
+// domains and of generated columns. Most defaults are constants.
 const expressionsSQL = `
-SELECT 2618::oid, r.oid, r.ev_action::text
+SELECT 2618::oid, r.oid, concat(r.ev_action::text, r.ev_qual::text)
 FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
-WHERE r.ev_type = '1' AND c.relkind = 'v' AND c.relnamespace <> 'pg_catalog'::regnamespace AND c.relpersistence <> 't'
+WHERE r.oid >= 12000 AND c.relnamespace <> 'pg_catalog'::regnamespace AND c.relpersistence <> 't'
 UNION ALL
 SELECT 3256::oid, oid, polqual::text FROM pg_policy WHERE polqual IS NOT NULL AND polcmd IN ('*', 'r')
 UNION ALL
-SELECT 2606::oid, oid, conbin::text FROM pg_constraint WHERE contypid <> 0 AND conbin IS NOT NULL
+SELECT 3::oid, oid, concat(polqual::text, polwithcheck::text) FROM pg_policy
 UNION ALL
-SELECT 2604::oid, d.oid, d.adbin::text
-FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-WHERE a.attgenerated = 'v'`
+SELECT 2606::oid, oid, conbin::text FROM pg_constraint WHERE conbin IS NOT NULL AND oid >= 12000
+UNION ALL
+SELECT 2620::oid, oid, tgqual::text FROM pg_trigger WHERE tgqual IS NOT NULL
+UNION ALL
+SELECT 2::oid, oid, typdefaultbin::text FROM pg_type WHERE typdefaultbin IS NOT NULL
+UNION ALL
+SELECT 2604::oid, oid, adbin::text FROM pg_attrdef
+WHERE adbin::text ~ ':(funcid|aggfnoid|winfnoid|opfuncid|opno|seqid) '`
 
 // What runs, or may be evaluated by the planner, when its owner is read. Sorting and
 // grouping run the functions and operators of a type's default btree (403) and
@@ -94,6 +99,22 @@ SELECT 2604::oid, d.oid, 1259::oid, d.adrelid
 FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
 WHERE a.attgenerated = 'v'
 UNION ALL
+SELECT 2618::oid, r.oid, 1::oid, r.ev_class FROM pg_rewrite r WHERE r.oid >= 12000
+UNION ALL
+SELECT 2604::oid, oid, 1::oid, adrelid FROM pg_attrdef
+UNION ALL
+SELECT 2620::oid, oid, 1::oid, tgrelid FROM pg_trigger WHERE tgqual IS NOT NULL
+UNION ALL
+SELECT 3::oid, p.oid, 1::oid, p.polrelid
+FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relrowsecurity
+UNION ALL
+SELECT 3256::oid, p.oid, 1::oid, p.polrelid
+FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relrowsecurity
+UNION ALL
+SELECT 2::oid, t.oid, 1::oid, a.attrelid
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+WHERE t.typdefaultbin IS NOT NULL AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
 SELECT DISTINCT 1259::oid, i.indexrelid, 1259::oid, i.indrelid
 FROM pg_depend d JOIN pg_index i ON i.indexrelid = d.objid
 WHERE d.classid = 1259 AND d.refclassid IN (1247, 1255, 2616, 2617, 2753) AND d.refobjid >= 12000
@@ -114,13 +135,28 @@ const dependsSQL = `
 SELECT DISTINCT classid, objid, refclassid, refobjid
 FROM pg_depend
 WHERE refclassid IN (1247, 1255, 1259, 2616, 2617, 2753)
-	AND classid IN (1247, 1255, 1259, 2604, 2606, 2616, 2617, 2618, 3256)
+	AND classid IN (1247, 1255, 1259, 2604, 2606, 2616, 2617, 2618, 2620, 3256)
 	AND deptype <> 'e' AND refobjid >= 12000
 	AND NOT (classid = 1259 AND refclassid = 1259) AND NOT (classid = 1247 AND refclassid = 1259)
 UNION
 SELECT 1247::oid, t.oid, 1247::oid, d.refobjid
 FROM pg_depend d JOIN pg_type t ON t.typrelid = d.objid
 WHERE d.classid = 1259 AND d.refclassid = 1247 AND t.typtype = 'c' AND d.refobjid >= 12000`
+
+// The triggers that are no constraint's own. Those of PostgreSQL itself are harmless.
+const triggersSQL = `
+SELECT t.tgrelid, t.tgfoid
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE t.tgfoid >= 12000 AND c.relpersistence <> 't'`
+
+// Foreign keys by which a write to the referenced table writes the other.
+const cascadesSQL = `
+SELECT confrelid, conrelid FROM pg_constraint
+WHERE contype = 'f' AND (confupdtype IN ('c', 'n', 'd') OR confdeltype IN ('c', 'n', 'd'))`
+
+const identitiesSQL = `SELECT DISTINCT attrelid FROM pg_attribute WHERE attidentity <> ''`
+
+const eventTriggersSQL = `SELECT evtfoid::oid FROM pg_event_trigger WHERE evtenabled <> 'D' AND evtevent <> 'login'`
 
 // fingerprintSQL gives a text that is another one whenever any of the above may
 // have changed: every change to a row writes a new one with a greater xmin, so
@@ -138,7 +174,12 @@ SELECT concat_ws(' ',
 		WHERE oid >= 12000 AND relpersistence <> 't' AND relkind IN ('r', 'v', 'm', 'f', 'p', 'S', 'c')),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_rewrite WHERE oid >= 12000),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_policy),
-	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_constraint WHERE oid >= 12000 AND contype = 'c'),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_constraint WHERE oid >= 12000 AND contype IN ('c', 'f')),
+	(SELECT concat(count(*), '/', sum(t.xmin::text::int8)) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE t.tgfoid >= 12000 AND c.relpersistence <> 't'),
+	(SELECT concat(count(*), '/', sum(d.xmin::text::int8)) FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid
+		WHERE c.relpersistence <> 't'),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_event_trigger),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_inherits),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_opclass WHERE oid >= 12000),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_amproc WHERE oid >= 12000),

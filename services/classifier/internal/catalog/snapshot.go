@@ -13,7 +13,7 @@ const systemSchema = "pg_catalog"
 // Snapshot is what names stand for in one database at one time. It never changes.
 type Snapshot struct {
 	functions, operators, types, relations names
-	unseen                                 judge.Standing
+	unseen, defining                       judge.Standing
 	// temporary are the names of temporary relations.
 	temporary map[string]bool
 }
@@ -28,6 +28,9 @@ type entry struct {
 	schema   string
 	standing judge.Standing
 	node     int32
+	// write is the node of a write to a relation, and written its standing.
+	write   int32
+	written judge.Standing
 	// least and most arguments of a function; most is -1 if there is no such number.
 	least, most int32
 	// row: the first argument of the function can be a row.
@@ -76,7 +79,7 @@ func (s *Snapshot) eachOf(u use, f func(entry)) {
 		in(s.operators, any)
 	case useType:
 		in(s.types, any)
-	case useRelation:
+	case useRelation, useWritten:
 		in(s.relations, any)
 	case useWord:
 		in(s.functions, any)
@@ -91,7 +94,11 @@ func (s *Snapshot) standing(u use, what string) judge.Standing {
 	found := false
 	s.eachOf(u, func(e entry) {
 		found = true
-		worst = worse(worst, e.standing)
+		if u.kind == useWritten {
+			worst = worse(worst, e.written)
+		} else {
+			worst = worse(worst, e.standing)
+		}
 	})
 	if !found && what != "" {
 		return judge.Standing{Reason: what + " " + qualifiedName(u.schema, u.name) + ", which is not known", Unknown: true}
@@ -139,7 +146,16 @@ func (s *Snapshot) Type(schema, name string) judge.Standing {
 // Relation implements judge.Catalog. A temporary relation counts only if there is
 // no other: its session is kept on the primary.
 func (s *Snapshot) Relation(schema, name string) judge.Standing {
-	found := s.standing(use{kind: useRelation, schema: schema, name: name}, "relation")
+	return s.relation(useRelation, schema, name)
+}
+
+// Written implements judge.Catalog.
+func (s *Snapshot) Written(schema, name string) judge.Standing {
+	return s.relation(useWritten, schema, name)
+}
+
+func (s *Snapshot) relation(kind useKind, schema, name string) judge.Standing {
+	found := s.standing(use{kind: kind, schema: schema, name: name}, "relation")
 	switch {
 	case !found.Unknown:
 		return found
@@ -160,11 +176,14 @@ func (s *Snapshot) Relation(schema, name string) judge.Standing {
 // Unseen implements judge.Catalog.
 func (s *Snapshot) Unseen() judge.Standing { return s.unseen }
 
+// Defining implements judge.Catalog.
+func (s *Snapshot) Defining() judge.Standing { return s.defining }
+
 // Spoils reports whether a verdict that was right under s may be wrong under
 // next: whether something known now stands for something else, or a new function
 // may be what looks like a column.
 func (s *Snapshot) Spoils(next *Snapshot) bool {
-	if !same(s.unseen, next.unseen) {
+	if !same(s.unseen, next.unseen) || !same(s.defining, next.defining) {
 		return true
 	}
 	for _, pair := range [][2]names{{s.functions, next.functions}, {s.operators, next.operators}, {s.types, next.types}, {s.relations, next.relations}} {
@@ -205,7 +224,8 @@ func same(a, b judge.Standing) bool {
 }
 
 func equal(a, b entry) bool {
-	return a.schema == b.schema && a.least == b.least && a.most == b.most && a.row == b.row && same(a.standing, b.standing)
+	return a.schema == b.schema && a.least == b.least && a.most == b.most && a.row == b.row && same(a.standing, b.standing) &&
+		a.written.Effects == b.written.Effects
 }
 
 // summary is a name's entries in an order that does not depend on how they were
@@ -217,7 +237,7 @@ func summary(entries []entry) []entry {
 			return c
 		}
 		for _, d := range []int{int(a.least - b.least), int(a.most - b.most), sign(a.row) - sign(b.row),
-			sign(a.standing.Harmless()) - sign(b.standing.Harmless()), int(a.standing.Effects) - int(b.standing.Effects)} {
+			sign(a.standing.Harmless()) - sign(b.standing.Harmless()), int(a.standing.Effects) - int(b.standing.Effects), int(a.written.Effects) - int(b.written.Effects)} {
 			if d != 0 {
 				return d
 			}

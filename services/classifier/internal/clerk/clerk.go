@@ -38,10 +38,6 @@ type Catalogs interface {
 	Changing(database string)
 }
 
-// errUnknown says that a name in the statement is not known, although it may be in
-// a moment.
-var errUnknown = errors.New("a name in the statement is not known")
-
 // Options of a Clerk.
 type Options struct {
 	// Parse has a text parsed and calls use with the result; parse.Pool.Parse outside
@@ -61,9 +57,12 @@ type Options struct {
 
 // Clerk gives verdicts. It is safe for concurrent use.
 type Clerk struct {
-	opts   Options
-	cache  *lru.Cache[matter, verdict.Verdict]
-	flight singleflight.Group
+	opts  Options
+	cache *lru.Cache[matter, verdict.Verdict]
+	// passing has what was judged with a name that is not known, so that it is parsed
+	// again only when more is known.
+	passing *lru.Cache[matter, hearing]
+	flight  singleflight.Group
 
 	mu sync.RWMutex
 	// generations by database, for those that had a flush; guarded by mu. Nothing is
@@ -84,11 +83,17 @@ func New(o Options) (*Clerk, error) {
 	if c.cache, err = lru.New[matter, verdict.Verdict](o.Remember); err != nil {
 		return nil, fmt.Errorf("make the verdict cache: %w", err)
 	}
+	if c.passing, err = lru.New[matter, hearing](maxPassing); err != nil {
+		return nil, fmt.Errorf("make the cache of passing verdicts: %w", err)
+	}
 	if err := o.Metrics.size(c.cache.Len); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
+
+// maxPassing is how many passing verdicts are kept.
+const maxPassing = 1000
 
 // Resize changes how many verdicts are kept.
 func (c *Clerk) Resize(n int) { c.opts.Metrics.evicted.Add(float64(c.cache.Resize(n))) }
@@ -107,10 +112,19 @@ func (c *Clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
 // Decide gives the verdict of a text that is not known, waiting for the parser or
 // for the one who already asks. After an error the text may be asked about again.
 func (c *Clerk) Decide(r *verdict.Request) (verdict.Verdict, error) {
-	c.opts.Catalogs.Of(r.Database) // waits; a flush when it is known must not be missed below
-	h := c.decide(r)
-	if errors.Is(h.err, errUnknown) && c.opts.Catalogs.Again(r.Database, h.by) {
+	by := c.opts.Catalogs.Of(r.Database) // waits; a flush when it is known must not be missed below
+	m := matter{unique.Make(r.Database), r.Key}
+	h, ok := c.passing.Get(m)
+	if !ok || h.by != by {
 		h = c.decide(r)
+	}
+	if h.Passing && c.opts.Catalogs.Again(r.Database, h.by) {
+		h = c.decide(r)
+	}
+	if h.Passing {
+		c.passing.Add(m, h)
+	} else {
+		c.passing.Remove(m)
 	}
 	return h.Verdict, h.err
 }
@@ -199,10 +213,7 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 	if o.Defines {
 		c.opts.Catalogs.Changing(r.Database)
 	}
-	if o.Unknown {
-		return hearing{Verdict: o.Verdict, err: errUnknown, by: by}
-	}
-	return hearing{Verdict: o.Verdict, keep: true}
+	return hearing{Verdict: o.Verdict, keep: !o.Passing, by: by}
 }
 
 // log names the matter in each line.

@@ -162,7 +162,9 @@ func TestWhatIsNotKnownIsLookedUpAgainAndNotKept(t *testing.T) {
 		if text == "late" && heard > 1 {
 			return read("")
 		}
-		return judge.Opinion{Verdict: verdict.Unclassified(), Reason: "x", Unknown: true}
+		v := verdict.Unclassified()
+		v.Passing = true
+		return judge.Opinion{Verdict: v, Reason: "x", Unknown: true}
 	})
 	late := &verdict.Request{Database: "a", Key: sqltoken.Key{1}, Text: "late"}
 	o.library.more = 1
@@ -173,14 +175,21 @@ func TestWhatIsNotKnownIsLookedUpAgainAndNotKept(t *testing.T) {
 		t.Fatal("what became known is not kept")
 	}
 	never := &verdict.Request{Database: "a", Key: sqltoken.Key{2}, Text: "never"}
-	if v, err := o.Decide(never); err == nil || v.Kind != verdict.Write {
-		t.Fatalf("%+v, %v", v, err)
+	for range 3 {
+		if v := o.decide(t, never); v.Kind != verdict.Write || !v.Passing {
+			t.Fatalf("%+v", v)
+		}
 	}
 	if _, ok := o.Recall(never); ok || len(o.news) != 1 {
 		t.Fatal("a write for want of knowledge is kept or published")
 	}
-	if len(o.again) != 2 || heard != 3 {
-		t.Fatalf("%d looks, %d hearings", len(o.again), heard)
+	if len(o.again) != 4 || heard != 3 {
+		t.Fatalf("%d looks, %d hearings: want a look each time, and a hearing only when more is known", len(o.again), heard)
+	}
+	o.library.more = 1
+	o.decide(t, never)
+	if heard != 4 {
+		t.Fatal("not heard again when more is known")
 	}
 }
 

@@ -9,7 +9,8 @@ type Standing struct {
 	Reason string
 	// Effects on the server session of whatever it is that runs.
 	Effects verdict.Effect
-	// Unknown says that nothing of that name is known. It may exist by now.
+	// Unknown says that nothing of that name is known. It may exist by now, and then do
+	// anything.
 	Unknown bool
 }
 
@@ -33,6 +34,12 @@ type Catalog interface {
 	Operator(schema, name string) Standing
 	Type(schema, name string) Standing
 	Relation(schema, name string) Standing
+	// Written is asked about a relation whose rows a statement changes, or reads in
+	// order to change what belongs to it: only the effects of what that may run
+	// (triggers, defaults, checks, rules, policies) count.
+	Written(schema, name string) Standing
 	// Unseen is what any statement may run although nothing in it says so.
 	Unseen() Standing
+	// Defining is what a statement that changes the catalog may run (event triggers).
+	Defining() Standing
 }

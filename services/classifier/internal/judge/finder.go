@@ -18,6 +18,10 @@ type finder struct {
 	// which nothing is known.
 	reason, unknown string
 	effects         verdict.Effect
+	// defines is set if the statement makes a relation in passing (INTO).
+	defines bool
+	// made is the relation that the statement makes, which is not known yet.
+	made *pgquery.RangeVar
 	// tables are the names of common table expressions where the finder is.
 	tables []string
 	attributes
@@ -65,6 +69,7 @@ func (f *finder) visit(m protoreflect.Message) {
 		}
 	}
 	f.look(m)
+	f.write(m)
 	with := m.Descriptor().Fields().ByName("with_clause")
 	if with != nil {
 		defer func(n int) { f.tables = f.tables[:n] }(len(f.tables))
@@ -207,7 +212,7 @@ func (f *finder) relation(n *pgquery.RangeVar) {
 		f.fail("a temporary relation")
 		return
 	}
-	if n.GetSchemaname() == "" && slices.Contains(f.tables, n.GetRelname()) {
+	if n == f.made || n.GetSchemaname() == "" && slices.Contains(f.tables, n.GetRelname()) {
 		return
 	}
 	f.take(f.catalog.Relation(n.GetSchemaname(), n.GetRelname()))

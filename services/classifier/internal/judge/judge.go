@@ -16,8 +16,8 @@ type Opinion struct {
 	verdict.Verdict
 	// Reason is for people: "function nextval", "a locking clause". Empty for a read.
 	Reason string
-	// Unknown says that this is a write only because something in it is not known,
-	// which may have been created since the catalog was read.
+	// Unknown says that something in it is not known, which may have been created since
+	// the catalog was read. The verdict must not be remembered.
 	Unknown bool
 	// Defines says that the text may change what names stand for.
 	Defines bool
@@ -67,14 +67,12 @@ func Tree(tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
 		o := statement(s.GetStmt(), c)
 		all.Effects |= o.Effects
 		all.Defines = all.Defines || o.Defines
-		if o.Kind == verdict.Read {
-			continue
-		}
-		// Only if nothing else makes it a write is it one for want of knowledge.
-		if all.Kind == verdict.Read || all.Unknown && !o.Unknown {
-			all.Kind, all.Reason, all.Unknown = verdict.Write, o.Reason, o.Unknown
+		all.Unknown = all.Unknown || o.Unknown
+		if o.Kind != verdict.Read && all.Kind == verdict.Read {
+			all.Kind, all.Reason = verdict.Write, o.Reason
 		}
 	}
+	all.Passing = all.Unknown
 	return all
 }
 

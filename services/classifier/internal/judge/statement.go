@@ -19,15 +19,20 @@ func statement(n *pgquery.Node, c Catalog) Opinion {
 	f := finder{catalog: c, reason: reason, effects: effects}
 	f.visit(m)
 	f.finish()
-	if f.reason == "" {
-		f.take(c.Unseen())
-	}
+	f.take(c.Unseen())
 	o := Opinion{Reason: f.reason, Defines: defines(name)}
+	if f.defines || o.Defines || grants[name] {
+		f.effects |= c.Defining().Effects
+	}
+	// What a definition names need not exist yet, and nothing of it runs.
+	if f.unknown != "" && (f.reason == "" || runs[name]) {
+		o.Unknown = true
+		f.effects |= verdict.Unproven
+	}
 	o.Effects = f.effects
 	switch {
 	case f.reason == "" && f.unknown != "":
-		o.Reason, o.Unknown = f.unknown, true
-		o.Effects |= verdict.Unproven
+		o.Reason = f.unknown
 	case f.reason == "" && f.effects != 0:
 		o.Reason = f.effects.String()
 	case f.reason == "":
@@ -49,6 +54,16 @@ func defines(name string) bool {
 var definitions = words(`
 	DefineStmt ViewStmt RuleStmt IndexStmt RenameStmt CompositeTypeStmt ImportForeignSchemaStmt
 	ExecuteStmt`)
+
+// grants are the commands that event triggers hear of although they define no name.
+var grants = words(`
+	GrantStmt CommentStmt SecLabelStmt RefreshMatViewStmt ReindexStmt ReassignOwnedStmt`)
+
+// runs are the commands that run expressions and queries in them, or what belongs to
+// the relations in them.
+var runs = words(`
+	SelectStmt InsertStmt UpdateStmt DeleteStmt MergeStmt CopyStmt ExplainStmt CreateTableAsStmt
+	DeclareCursorStmt PrepareStmt ExecuteStmt CallStmt TruncateStmt RefreshMatViewStmt`)
 
 // command judges what the kind of statement says by itself; finder looks at what
 // is in it.
@@ -124,11 +139,11 @@ func set(s *pgquery.VariableSetStmt) verdict.Effect {
 }
 
 // quiet are the commands whose kind leaves nothing in the server session. The
-// functions and temporary objects in them are found by themselves. Not here
-// because they run code that the text does not show: DO, CALL, EXECUTE, CREATE
-// and ALTER EXTENSION.
+// functions, temporary objects and written relations in them are found by themselves.
+// Not here because they run code that the text does not show: DO, EXECUTE, CREATE and
+// ALTER EXTENSION.
 var quiet = words(`
-	InsertStmt UpdateStmt DeleteStmt MergeStmt CopyStmt TruncateStmt LockStmt CreateTableAsStmt
+	InsertStmt UpdateStmt DeleteStmt MergeStmt CopyStmt TruncateStmt LockStmt CreateTableAsStmt CallStmt
 	RefreshMatViewStmt FetchStmt ClosePortalStmt NotifyStmt VariableShowStmt ConstraintsSetStmt
 	CheckPointStmt VacuumStmt ClusterStmt ReindexStmt
 	CreateStmt CreateSchemaStmt CreateSeqStmt CreateDomainStmt CreateEnumStmt CreateRangeStmt

@@ -47,7 +47,7 @@ func (s Static) Operator(schema, name string) Standing {
 	if (schema == "" || schema == systemSchema) && operators[name] {
 		return Standing{}
 	}
-	return Standing{Reason: "operator " + name, Unknown: s.Pending}
+	return Standing{Reason: "operator " + name, Effects: verdict.Unproven, Unknown: s.Pending}
 }
 
 // Type implements Catalog.
@@ -55,7 +55,7 @@ func (s Static) Type(schema, name string) Standing {
 	if (schema == "" || schema == systemSchema) && types[name] {
 		return Standing{}
 	}
-	return Standing{Reason: "type " + name, Unknown: s.Pending}
+	return Standing{Reason: "type " + name, Effects: verdict.Unproven, Unknown: s.Pending}
 }
 
 // Relation implements Catalog: only PostgreSQL's own are known.
@@ -70,5 +70,13 @@ func (s Static) Relation(schema, name string) Standing {
 	return Standing{Reason: "relation " + name + " of a database that cannot be looked into", Effects: verdict.Unproven, Unknown: s.Pending}
 }
 
+// Written implements Catalog.
+func (s Static) Written(schema, name string) Standing { return s.Relation(schema, name) }
+
 // Unseen implements Catalog.
 func (Static) Unseen() Standing { return Standing{} }
+
+// Defining implements Catalog: there may be event triggers.
+func (Static) Defining() Standing {
+	return Standing{Reason: "event triggers of a database that cannot be looked into", Effects: verdict.Unproven}
+}

@@ -47,7 +47,7 @@ func (s *Set) Apply(ctx context.Context, c *config.Config) {
 		wanted[b.Name] = b
 	}
 	for name, r := range s.pollers {
-		if b, ok := wanted[name]; !ok || b != r.backend {
+		if b, ok := wanted[name]; !ok || b.Address != r.backend.Address {
 			r.stop()
 			delete(s.pollers, name)
 			if !ok {

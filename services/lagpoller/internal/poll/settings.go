@@ -1,10 +1,10 @@
 package poll
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/services/lagpoller/internal/probe"
 )
 
@@ -22,6 +22,9 @@ type Settings struct {
 	BaseBackoff, MaxBackoff time.Duration
 	// Monitor is the login.
 	Monitor config.Monitor
+	// ServerTLS and TCP are how backends are reached.
+	ServerTLS config.ServerTLS
+	TCP       config.TCP
 }
 
 // SettingsOf takes them out of the configuration.
@@ -34,19 +37,21 @@ func SettingsOf(c *config.Config) Settings {
 		BaseBackoff:      c.Health.BaseBackoff.D(),
 		MaxBackoff:       c.Health.MaxBackoff.D(),
 		Monitor:          c.Monitor,
+		ServerTLS:        c.ServerTLS,
+		TCP:              c.TCP,
 	}
 }
 
-// target gives where and as whom to log in. The password is read anew each time:
-// its file may have changed.
+// target gives where and as whom to log in. Password and certificates are read anew
+// each time: their files may have changed.
 func (s Settings) target(b config.Backend) (probe.Target, error) {
-	host, port, err := b.HostPort()
+	server, err := dial.Of(b, s.ServerTLS, s.TCP)
 	if err != nil {
-		return probe.Target{}, fmt.Errorf("read the address of %s: %w", b.Name, err)
+		return probe.Target{}, err
 	}
 	password, err := s.Monitor.Secret()
 	if err != nil {
 		return probe.Target{}, err
 	}
-	return probe.Target{Host: host, Port: port, User: s.Monitor.User, Password: password, Database: s.Monitor.Database}, nil
+	return probe.Target{Server: server, User: s.Monitor.User, Password: password, Database: s.Monitor.Database}, nil
 }

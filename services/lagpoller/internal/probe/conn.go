@@ -9,15 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
 // Target is a server and how to log in to it. The login needs REPLICATION and
 // pg_read_all_stats.
 type Target struct {
-	// Host is a name, an address or the folder of a Unix socket.
-	Host     string
-	Port     uint16
+	dial.Server
 	User     string
 	Password string
 	Database string
@@ -40,11 +39,12 @@ type Conn struct {
 func Dial(ctx context.Context, t Target, timeout time.Duration) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cfg, err := t.config()
-	if err != nil {
-		return nil, err
-	}
-	pg, err := pgconn.ConnectConfig(ctx, cfg)
+	pg, err := t.Connect(ctx, dial.Login{User: t.User, Password: t.Password, Database: t.Database, Parameters: map[string]string{
+		"application_name": "pgpilot-lagpoller",
+		"replication":      "database",
+		// A standby refuses every statement under a default of "serializable".
+		"default_transaction_isolation": "read committed",
+	}})
 	if err != nil {
 		return nil, t.explain(err)
 	}
@@ -59,35 +59,6 @@ func Dial(ctx context.Context, t Target, timeout time.Duration) (*Conn, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// config is built without regard to the process's PG… environment where it
-// would change what is asked or whom.
-func (t Target) config() (*pgconn.Config, error) {
-	// Encryption is used where the server offers it, as libpq does by default.
-	cfg, err := pgconn.ParseConfig("sslmode=prefer host=localhost port=5432 user=pgpilot dbname=postgres")
-	if err != nil {
-		return nil, fmt.Errorf("prepare the connection: %w", err)
-	}
-	cfg.ValidateConnect = nil // a standby is as welcome as a primary, whatever PGTARGETSESSIONATTRS says
-	cfg.Host, cfg.Port = t.Host, t.Port
-	cfg.User, cfg.Password, cfg.Database = t.User, t.Password, t.Database
-	if cfg.TLSConfig != nil {
-		cfg.TLSConfig.ServerName = t.Host
-	}
-	for _, f := range cfg.Fallbacks {
-		f.Host, f.Port = t.Host, t.Port
-	}
-	if t.Host[:1] == "/" { // PostgreSQL does not encrypt Unix sockets
-		cfg.TLSConfig, cfg.Fallbacks = nil, nil
-	}
-	cfg.RuntimeParams = map[string]string{
-		"application_name": "pgpilot-lagpoller",
-		"replication":      "database",
-		// A standby refuses every statement under a default of "serializable".
-		"default_transaction_isolation": "read committed",
-	}
-	return cfg, nil
 }
 
 // Close ends the connection without a farewell: it may be in any state.

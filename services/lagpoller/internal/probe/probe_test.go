@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -20,10 +21,10 @@ import (
 const patience = 30 * time.Second
 
 func target(m *lab.Member) Target {
-	return Target{Host: m.Host, Port: uint16(m.Port), User: lab.User, Password: lab.Password, Database: lab.Database}
+	return Target{Server: dial.Server{Host: m.Host, Port: uint16(m.Port)}, User: lab.User, Password: lab.Password, Database: lab.Database}
 }
 
-func dial(t *testing.T, target Target) *Conn {
+func login(t *testing.T, target Target) *Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), target, patience)
 	if err != nil {
@@ -56,7 +57,7 @@ func TestAgainstServers(t *testing.T) {
 	super := superuser(t, primary)
 
 	t.Run("observations", func(t *testing.T) {
-		p, r := dial(t, target(primary)), dial(t, target(replica))
+		p, r := login(t, target(primary)), login(t, target(replica))
 		execute(t, super, "SELECT pg_logical_emit_message(true, 'x', 'x')")
 		before, err := p.Observe(patience)
 		if err != nil {
@@ -96,7 +97,7 @@ func TestAgainstServers(t *testing.T) {
 	t.Run("the socket's folder is a host", func(t *testing.T) {
 		at := target(primary)
 		at.Host = primary.SocketDir()
-		if o, err := dial(t, at).Observe(patience); err != nil || o.Role != bus.Primary {
+		if o, err := login(t, at).Observe(patience); err != nil || o.Role != bus.Primary {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
@@ -107,7 +108,7 @@ func TestAgainstServers(t *testing.T) {
 		if err := c.WaitCaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := dial(t, target(replica)).Observe(patience); err != nil {
+		if _, err := login(t, target(replica)).Observe(patience); err != nil {
 			t.Error(err)
 		}
 	})
@@ -142,20 +143,20 @@ func TestAgainstServers(t *testing.T) {
 			}
 		}
 		execute(t, super, "GRANT pg_read_all_stats TO nosy")
-		dial(t, as(target(primary), "nosy", "secret"))
+		login(t, as(target(primary), "nosy", "secret"))
 	})
 
 	t.Run("the environment does not change who is asked", func(t *testing.T) {
 		t.Setenv("PGHOST", "203.0.113.1")
 		t.Setenv("PGOPTIONS", "-c default_transaction_isolation=serializable")
 		t.Setenv("PGTARGETSESSIONATTRS", "read-write")
-		if o, err := dial(t, target(replica)).Observe(patience); err != nil || o.Role != bus.Replica {
+		if o, err := login(t, target(replica)).Observe(patience); err != nil || o.Role != bus.Replica {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
 
 	t.Run("a promotion under a kept connection", func(t *testing.T) {
-		r := dial(t, target(replica))
+		r := login(t, target(replica))
 		before, err := r.Observe(patience)
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +204,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Dial(t.Context(), Target{Host: host, Port: uint16(n), User: "u", Password: "p", Database: "d"}, 50*time.Millisecond)
+	c, err := Dial(t.Context(), Target{Server: dial.Server{Host: host, Port: uint16(n)}, User: "u", Password: "p", Database: "d"}, 50*time.Millisecond)
 	if err == nil {
 		c.Close()
 		t.Fatal("connected")

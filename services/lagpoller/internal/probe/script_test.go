@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/dial"
 )
 
 // answer is what a scripted server says to one query: a row, or an error. A FATAL
@@ -53,7 +55,7 @@ func scripted(t *testing.T, answers ...answer) Target {
 		defer c.Close()
 		perform(pgproto3.NewBackend(c, c), answers)
 	}()
-	return Target{Host: dir, Port: 5432, User: "u", Password: "p", Database: "d"}
+	return Target{Server: dial.Server{Host: dir, Port: 5432}, User: "u", Password: "p", Database: "d"}
 }
 
 // perform plays the script until the client goes away.
@@ -108,7 +110,7 @@ func system(timeline string) answer { return row("7", timeline, "0/FFFFFF", "db"
 func standby(replay string) answer { return row("t", replay, "0/30", "", "", "") }
 
 func TestATimelineThatChangesMeanwhileIsAskedAgain(t *testing.T) {
-	c := dial(t, scripted(t, append(introduction,
+	c := login(t, scripted(t, append(introduction,
 		system("1"), standby("0/10"), system("2"), // which one is 0/10 on?
 		system("2"), standby("0/20"), system("2"),
 	)...))
@@ -119,7 +121,7 @@ func TestATimelineThatChangesMeanwhileIsAskedAgain(t *testing.T) {
 }
 
 func TestABurstTrustsNoPositionAcrossTimelines(t *testing.T) {
-	c := dial(t, scripted(t, append(introduction,
+	c := login(t, scripted(t, append(introduction,
 		row("0/10"), system("1"),
 		row("0/20"), system("2"),
 		row("0/30"), system("2"),
@@ -150,7 +152,7 @@ func TestOddAnswersAreErrors(t *testing.T) {
 		"no timeline":                    {[]answer{row("7", "x"), standby("0/10"), system("1")}, "timeline"},
 		"IDENTIFY_SYSTEM with no column": {[]answer{row("7"), standby("0/10"), system("1")}, "1 columns instead of 4"},
 	} {
-		conn := dial(t, scripted(t, append(append([]answer{}, introduction...), c.answers...)...))
+		conn := login(t, scripted(t, append(append([]answer{}, introduction...), c.answers...)...))
 		if o, err := conn.Observe(patience); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %+v, %v", name, o, err)
 		}
@@ -183,11 +185,11 @@ func TestOddIntroductionsAreErrors(t *testing.T) {
 // and Close from another goroutine ends the wait before it.
 func TestASilentServerHoldsNothingUp(t *testing.T) {
 	quiet := append(append([]answer{}, introduction...), system("1"), answer{silent: true})
-	c := dial(t, scripted(t, quiet...))
+	c := login(t, scripted(t, quiet...))
 	if _, err := c.Observe(50 * time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	c = dial(t, scripted(t, quiet...))
+	c = login(t, scripted(t, quiet...))
 	failed := make(chan error, 1)
 	go func() {
 		_, err := c.Observe(time.Hour)

@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// maxLogins is how many clients may be on their way in at once. While all places
-	// are taken others wait in the kernel's queue.
-	maxLogins = 1024
 	// finishTimeout is how long logins in progress may hold up the end.
 	finishTimeout = 5 * time.Second
 	// parkTimeout is the longest that an authenticated client waits for a router that
@@ -33,13 +30,14 @@ const (
 
 // Gate lets clients in (login.Gate).
 type Gate interface {
-	Admit(ctx context.Context, c startup.Conn) (*login.Request, error)
+	Admit(ctx context.Context, c *startup.Client) (*login.Request, error)
 }
 
 // Routers serve sessions (routers.Fleet).
 type Routers interface {
 	HandOver(ctx context.Context, r *handoff.Record, fd int) error
 	Cancel(key handoff.CancelKey)
+	Leave(sessions []string)
 }
 
 // Places are given back when a session finds no router (ledger.Ledger).
@@ -52,7 +50,8 @@ type Front struct {
 	places  Places
 	log     *slog.Logger
 	metrics metrics
-	logins  chan struct{} // a place for each client on its way in
+	crowd   *crowd
+	relays  *relays
 }
 
 type metrics struct {
@@ -62,7 +61,7 @@ type metrics struct {
 
 // New gives a front. Nothing happens before Run.
 func New(g Gate, r Routers, p Places, reg prometheus.Registerer, log *slog.Logger) *Front {
-	f := &Front{gate: g, routers: r, places: p, log: log, logins: make(chan struct{}, maxLogins), metrics: metrics{
+	f := &Front{gate: g, routers: r, places: p, log: log, crowd: newCrowd(), relays: newRelays(), metrics: metrics{
 		connections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgpilot_listener_connections_total",
 			Help: "Connections accepted, by transport: tcp or unix.",
@@ -75,13 +74,17 @@ func New(g Gate, r Routers, p Places, reg prometheus.Registerer, log *slog.Logge
 	reg.MustRegister(f.metrics.connections, f.metrics.failures, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "pgpilot_listener_logins",
 		Help: "Clients on their way in: logging in or waiting for a router.",
-	}, func() float64 { return float64(len(f.logins)) }))
+	}, func() float64 { return float64(f.crowd.len()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pgpilot_listener_tls_sessions",
+		Help: "Sessions whose TLS connections are carried here.",
+	}, func() float64 { return float64(f.relays.len()) }))
 	return f
 }
 
 // Run serves the listening sockets until ctx ends. Then it calls closeSockets, which
-// must close them, gives logins in progress a few seconds, sends the rest away, and
-// returns when all are done.
+// must close them, gives logins in progress a few seconds and sends the rest away, asks
+// the routers to end the sessions over TLS and cuts off those that are left after a
+// while, and returns when all are done.
 func (f *Front) Run(ctx context.Context, ls []net.Listener, closeSockets func() error) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -92,8 +95,17 @@ func (f *Front) Run(ctx context.Context, ls []net.Listener, closeSockets func() 
 	<-ctx.Done()
 	err := closeSockets()
 	accepting.Wait()
-	finish := time.AfterFunc(finishTimeout, stopServing)
+	finish := time.AfterFunc(finishTimeout, func() {
+		stopServing()
+		f.routers.Leave(f.relays.sessions()) // those that have come since
+	})
 	defer finish.Stop()
+	cut := time.AfterFunc(leaveTimeout, f.relays.cut)
+	defer cut.Stop()
+	if over := f.relays.sessions(); len(over) > 0 {
+		f.log.Info("sessions over TLS end with this listener", obs.KeyCount, len(over))
+		f.routers.Leave(over)
+	}
 	clients.Wait()
 	return err
 }
@@ -117,15 +129,12 @@ func (f *Front) accept(ctx, serving context.Context, l net.Listener, clients *sy
 		}
 		pause = minPause
 		f.metrics.connections.WithLabelValues(l.Addr().Network()).Inc()
-		select {
-		case f.logins <- struct{}{}:
-		case <-ctx.Done():
+		if f.crowd.admit(ctx) != nil {
 			c.Close()
 			return
 		}
 		clients.Go(func() {
-			defer func() { <-f.logins }()
-			f.serve(serving, c.(startup.Conn)) // both kinds of listeners give such
+			f.serve(serving, startup.NewClient(c.(startup.Conn))) // both kinds of listeners give such
 		})
 	}
 }

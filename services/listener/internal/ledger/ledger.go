@@ -122,6 +122,13 @@ func (l *Ledger) SetMax(max int) {
 	l.state.max = max
 }
 
+// Full says that there is no place at the moment.
+func (l *Ledger) Full() bool {
+	l.state.Lock()
+	defer l.state.Unlock()
+	return len(l.state.entries) >= l.state.max
+}
+
 // Max gives the limit.
 func (l *Ledger) Max() int {
 	l.state.Lock()

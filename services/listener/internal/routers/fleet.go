@@ -288,6 +288,19 @@ func (f *Fleet) end(l *link, sessions []string) {
 // it. It returns when the requests are on their way.
 func (f *Fleet) Cancel(key handoff.CancelKey) {
 	f.metrics.cancels.Inc()
+	f.tell(handoff.TypeCancel, key)
+}
+
+// Leave asks the routers to end sessions at their next safe points. It returns when the
+// requests are on their way.
+func (f *Fleet) Leave(sessions []string) {
+	if len(sessions) > 0 {
+		f.tell(handoff.TypeLeave, handoff.Leave{Sessions: sessions})
+	}
+}
+
+// tell sends a message to every router.
+func (f *Fleet) tell(t handoff.Type, body any) {
 	f.state.Lock()
 	links := make([]*link, 0, len(f.state.links))
 	for l := range f.state.links {
@@ -297,7 +310,7 @@ func (f *Fleet) Cancel(key handoff.CancelKey) {
 	var wg sync.WaitGroup
 	for _, l := range links {
 		wg.Go(func() {
-			if err := l.conn.Send(handoff.TypeCancel, key); err != nil {
+			if err := l.conn.Send(t, body); err != nil {
 				l.abandon()
 			}
 		})

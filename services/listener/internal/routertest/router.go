@@ -19,6 +19,8 @@ type Behaviour int
 const (
 	// Take acknowledges and serves it.
 	Take Behaviour = iota
+	// Cling does so and does not let go of it when it is asked to.
+	Cling
 	// Refuse sends a refusal.
 	Refuse
 	// Die closes every connection and the socket.
@@ -48,6 +50,7 @@ type Router struct {
 		sync.Mutex
 		listener *net.UnixListener
 		open     map[interface{ Close() error }]struct{}
+		served   map[string]net.Conn // by session
 		stopped  bool
 	}
 }
@@ -59,6 +62,7 @@ func (r *Router) Start(t testing.TB, dir *rundir.Dir) *Router {
 	r.Offered = make(chan *handoff.Record, 1000)
 	r.Cancels = make(chan handoff.CancelKey, 1000)
 	r.state.open = map[interface{ Close() error }]struct{}{}
+	r.state.served = map[string]net.Conn{}
 	var err error
 	if r.claim, err = dir.Claim(rundir.Router, r.ID); err != nil {
 		t.Fatal(err)
@@ -142,11 +146,33 @@ func (r *Router) serve(c *handoff.Conn) {
 				r.t.Error(err)
 			}
 			r.Cancels <- k
+		case handoff.TypeLeave:
+			var leave handoff.Leave
+			if err := m.Unmarshal(&leave); err != nil {
+				r.t.Error(err)
+			}
+			r.leave(leave.Sessions)
 		case handoff.TypeSession:
 			if !r.session(c, m) {
 				return
 			}
 		}
+	}
+}
+
+// leave ends sessions in a router's words.
+func (r *Router) leave(sessions []string) {
+	r.state.Lock()
+	defer r.state.Unlock()
+	for _, id := range sessions {
+		c := r.state.served[id]
+		if c == nil || r.Behaviour == Cling {
+			continue
+		}
+		b := pgproto3.NewBackend(c, c)
+		b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01", Message: "terminating connection due to administrator command"})
+		_ = b.Flush() // the client may be gone
+		_ = c.Close() // talk's read ends
 	}
 }
 
@@ -180,6 +206,9 @@ func (r *Router) session(c *handoff.Conn, m *handoff.Message) bool {
 		r.t.Errorf("router %s: %v", r.ID, err)
 		return false
 	}
+	r.state.Lock()
+	r.state.served[rec.Session] = client
+	r.state.Unlock()
 	if r.track(client) {
 		r.wg.Go(func() {
 			r.talk(client, rec)

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/tcp"
 )
 
 // Set is the open sockets. It belongs to whoever opened it.
@@ -19,8 +22,11 @@ type Set struct {
 
 // Open listens on a TCP address and in a folder for Unix sockets; either may be
 // empty, both may not. The Unix socket is named after the TCP port, 6432 if there
-// is none.
-func Open(ctx context.Context, address, folder string) (_ *Set, err error) {
+// is none. Sockets that systemd opened for this process take the place of both.
+func Open(ctx context.Context, address, folder string, t config.TCP) (_ *Set, err error) {
+	if s, err := passed(t); s != nil || err != nil {
+		return s, err
+	}
 	if address == "" && folder == "" {
 		return nil, errors.New("nothing to listen on: set listen to host:port or listen_unix to a folder")
 	}
@@ -32,7 +38,7 @@ func Open(ctx context.Context, address, folder string) (_ *Set, err error) {
 	}()
 	port := "6432"
 	if address != "" {
-		if port, err = s.openTCP(ctx, address); err != nil {
+		if port, err = s.openTCP(ctx, address, t); err != nil {
 			return nil, err
 		}
 	}
@@ -47,7 +53,7 @@ func Open(ctx context.Context, address, folder string) (_ *Set, err error) {
 // openTCP listens on every address the host stands for, as PostgreSQL does:
 // localhost is 127.0.0.1 and ::1. A family that this machine does not have is
 // left out.
-func (s *Set) openTCP(ctx context.Context, address string) (port string, err error) {
+func (s *Set) openTCP(ctx context.Context, address string, t config.TCP) (port string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", fmt.Errorf("listen is %q: want host:port, such as localhost:6432 or *:6432", address)
@@ -62,7 +68,7 @@ func (s *Set) openTCP(ctx context.Context, address string) (port string, err err
 		}
 	}
 	var missing error
-	var lc net.ListenConfig
+	lc := tcp.ListenConfig(t)
 	for _, h := range hosts {
 		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(h, port))
 		switch {

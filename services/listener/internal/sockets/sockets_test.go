@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 func open(t *testing.T, address, folder string) *Set {
 	t.Helper()
-	s, err := Open(t.Context(), address, folder)
+	s, err := Open(t.Context(), address, folder, config.TCP{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestAddressesAreRefusedInOneSentence(t *testing.T) {
 		{"127.0.0.1:0", "/nonexistent", "no such file or directory"},
 		{"127.0.0.1:0", "/" + strings.Repeat("x", 100), "is too long"},
 	} {
-		if s, err := Open(t.Context(), c.address, c.folder); err == nil || !strings.Contains(err.Error(), c.want) {
+		if s, err := Open(t.Context(), c.address, c.folder, config.TCP{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %q: got %v, %v; want %q", c.address, c.folder, s, err, c.want)
 		}
 	}
@@ -69,7 +71,7 @@ func TestUnixSocketIsPostgreSQLs(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(lock), fmt.Sprintf("%d\n%s\n", os.Getpid(), folder)) {
 		t.Fatalf("lock file %q, %v", lock, err)
 	}
-	if _, err := Open(t.Context(), "", folder); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has this socket", os.Getpid())) {
+	if _, err := Open(t.Context(), "", folder, config.TCP{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has this socket", os.Getpid())) {
 		t.Fatalf("a second owner: %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -97,7 +99,7 @@ func TestLeftoverIsTakenOverAndAServerIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.SetUnlinkOnClose(false)
-	if _, err := Open(t.Context(), "", folder); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has this socket", alive)) {
+	if _, err := Open(t.Context(), "", folder, config.TCP{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has this socket", alive)) {
 		t.Fatalf("a server's socket: %v", err)
 	}
 	server.Close() // the socket's file stays, as after SIGKILL

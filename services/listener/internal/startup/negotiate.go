@@ -1,11 +1,11 @@
 package startup
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -18,20 +18,25 @@ import (
 // (MAX_STARTUP_PACKET_LENGTH).
 const MaxPacket = 10000
 
-// Conn is a client's socket, TCP or Unix.
-type Conn interface {
-	net.Conn
-	syscall.Conn
-}
-
 // ErrLeft reports that the client went away in the middle, or said nothing. It
 // gets no answer.
 var ErrLeft = errors.New("the client left before it asked for anything")
 
-// Negotiate reads packets up to the one that asks for a session or a
-// cancellation. Encryption is declined. The caller sets deadlines. An error is a
-// *refusal.Refusal, ErrLeft, or the connection's.
-func Negotiate(c Conn) (*Packet, error) {
+// tlsHandshake is the first byte of a connection that begins with TLS at once. As the
+// length of a startup packet it would be hundreds of megabytes.
+const tlsHandshake = 0x16
+
+// Negotiate reads packets up to the one that asks for a session or a cancellation.
+// TLS is made when the client asks for it and cfg is not nil, over TCP; GSSAPI
+// encryption is declined. The caller sets deadlines. An error is a *refusal.Refusal, a
+// *HandshakeError, ErrLeft, or the connection's.
+func Negotiate(c *Client, cfg *tls.Config) (*Packet, error) {
+	if c.Local() {
+		cfg = nil // as PostgreSQL does
+	}
+	if err := direct(c, cfg); err != nil {
+		return nil, err
+	}
 	may := Encryption{SSL: true, GSS: true}
 	for {
 		p, err := read(c, may)
@@ -41,6 +46,16 @@ func Negotiate(c Conn) (*Packet, error) {
 		switch p.Kind {
 		case SSL:
 			may.SSL = false
+			if cfg != nil && c.secure == nil {
+				if _, err := c.Write([]byte{'S'}); err != nil {
+					return nil, fmt.Errorf("agree to encryption: %w", err)
+				}
+				if err := c.encrypt(cfg); err != nil {
+					return nil, err
+				}
+				may.GSS = false
+				continue
+			}
 		case GSS:
 			may.GSS = false
 		default:
@@ -52,14 +67,44 @@ func Negotiate(c Conn) (*Packet, error) {
 	}
 }
 
+var (
+	errDirectDeclined = &HandshakeError{errors.New("the client began with TLS at once, which is not served here")}
+	errNoProtocol     = &HandshakeError{errors.New("received direct SSL connection request without ALPN protocol negotiation extension")}
+)
+
+// direct serves a client that does not ask before it begins with TLS (PostgreSQL 17;
+// documentation, "Direct TLS"). What is refused gets no answer: there is nobody who
+// would understand it.
+func direct(c *Client, cfg *tls.Config) error {
+	first, err := c.peek()
+	switch {
+	case err != nil:
+		return err
+	case first != tlsHandshake:
+		return nil
+	case cfg == nil:
+		return errDirectDeclined
+	}
+	if err := c.encrypt(cfg); err != nil {
+		return err
+	}
+	if c.secure.ConnectionState().NegotiatedProtocol == "" {
+		return errNoProtocol
+	}
+	return nil
+}
+
 // decline answers a request for encryption. Bytes that are already there were sent
 // before the client could know the answer: they may be an attacker's, put in front
 // of the encrypted ones (CVE-2021-23222), and PostgreSQL refuses them even when it
 // declines.
-func decline(c Conn, k Kind) error {
-	early, err := pending(c)
-	if err != nil {
-		return err
+func decline(c *Client, k Kind) error {
+	early := false
+	if c.secure == nil {
+		var err error
+		if early, err = pending(c); err != nil {
+			return err
+		}
 	}
 	if _, err := c.Write([]byte{'N'}); err != nil {
 		return fmt.Errorf("decline encryption: %w", err)

@@ -8,7 +8,7 @@ import (
 )
 
 // connect gives both ends of a TCP connection.
-func connect(t *testing.T) (client net.Conn, server Conn) {
+func connect(t *testing.T) (client net.Conn, server *Client) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -24,7 +24,7 @@ func connect(t *testing.T) (client net.Conn, server Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); s.Close() })
-	return client, s.(Conn)
+	return client, NewClient(s.(Conn))
 }
 
 // A client may send its first messages before it is asked to; they are the next
@@ -39,7 +39,7 @@ func TestNothingBehindThePacketIsRead(t *testing.T) {
 	if err := client.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Negotiate(server)
+	p, err := Negotiate(server, nil)
 	if err != nil || p.User != "u" {
 		t.Fatalf("got %+v, %v", p, err)
 	}
@@ -55,7 +55,7 @@ func TestHostileLengthsCostNothing(t *testing.T) {
 		if _, err := client.Write(binary.BigEndian.AppendUint32(nil, n)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Negotiate(server); err == nil || err.Error() != "invalid length of startup packet (08P01)" {
+		if _, err := Negotiate(server, nil); err == nil || err.Error() != "invalid length of startup packet (08P01)" {
 			t.Errorf("length %d: %v", n, err)
 		}
 	}

@@ -62,6 +62,9 @@ type Packet struct {
 	// User and Database are cut to the length of a name. Database is never empty.
 	User     string
 	Database string
+	// Replication is what the client gave for the parameter replication, unless that
+	// means no.
+	Replication string
 	// Parameters are all others, in the order they came.
 	Parameters []handoff.Parameter
 	// Key of a Cancel.
@@ -128,8 +131,15 @@ func (p *Packet) parameters(b []byte) error {
 		case n == "database":
 			p.Database = v
 		case n == "replication":
-			if err := checkReplication(v); err != nil {
-				return err
+			wanted, known := parseBool(v)
+			switch {
+			case v == "database" || wanted:
+				p.Replication = v
+			case known:
+				p.Replication = ""
+			default:
+				return &refusal.Refusal{Code: refusal.InvalidParameter, Message: `invalid value for parameter "replication": "` + v + `"`,
+					Hint: `Valid values are: "false", 0, "true", 1, "database".`}
 			}
 		case strings.HasPrefix(n, protocolOption):
 			p.Unknown = append(p.Unknown, n)
@@ -148,21 +158,6 @@ func (p *Packet) parameters(b []byte) error {
 	}
 	p.User, p.Database = truncate(p.User), truncate(p.Database)
 	p.Negotiate = p.Negotiate || len(p.Unknown) > 0
-	return nil
-}
-
-// checkReplication refuses a connection for replication: its stream is no sequence
-// of statements. The parameter is read as PostgreSQL reads it.
-func checkReplication(v string) error {
-	wanted, known := parseBool(v)
-	switch {
-	case v == "database" || wanted:
-		return &refusal.Refusal{Code: refusal.FeatureNotSupported, Message: "replication connections are not served here",
-			Hint: "Connect to the primary server directly for replication."}
-	case !known:
-		return &refusal.Refusal{Code: refusal.InvalidParameter, Message: `invalid value for parameter "replication": "` + v + `"`,
-			Hint: `Valid values are: "false", 0, "true", 1, "database".`}
-	}
 	return nil
 }
 

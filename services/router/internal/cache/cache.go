@@ -44,9 +44,9 @@ func (c *Cache) Get(k sqltoken.Key, since uint64) (verdict.Verdict, bool) {
 	return verdict.Verdict{}, false
 }
 
-// Put keeps a verdict, unless its generation has passed.
+// Put keeps a verdict, unless it is a passing one or its generation has passed.
 func (c *Cache) Put(database string, k sqltoken.Key, v verdict.Verdict) {
-	if v.Generation >= c.flushed[database] {
+	if !v.Passing && v.Generation >= c.flushed[database] {
 		c.keep(k, v)
 	}
 }

@@ -57,6 +57,14 @@ func TestAFlushEndsTheVerdictsOfItsDatabase(t *testing.T) {
 	want("a", 1, false)
 }
 
+func TestPassingVerdictsAreNotKept(t *testing.T) {
+	c := New(100)
+	c.Put("a", key(1), verdict.Verdict{Passing: true})
+	if _, ok := c.Get(key(1), 0); ok || c.Len() != 0 {
+		t.Fatal("a passing verdict is kept")
+	}
+}
+
 func TestAHitAllocatesNothing(t *testing.T) {
 	c := New(100)
 	c.Put("a", key(1), verdict.Verdict{})

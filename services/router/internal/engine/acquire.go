@@ -24,7 +24,8 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	}
 	e.turn++
 	r.Turn = e.turn
-	r.Policy = e.policy
+	r.Policy, r.MaxLag = e.policy, e.cfg.Routing.MaxLag.D()
+	r.Now = e.millis()
 	r.AllToPrimary = e.cfg.Routing.AllToPrimary
 	c.wait.request = r
 	if !c.wait.fenced {
@@ -33,6 +34,9 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	c.wait.fenced = false
 	e.lend(c)
 }
+
+// millis is the time for knowledge that fades.
+func (e *Engine) millis() uint32 { return uint32(e.now.Sub(e.began).Milliseconds()) }
 
 // lend lends a connection now, or queues the session for one.
 func (e *Engine) lend(c *client) {
@@ -48,7 +52,7 @@ func (e *Engine) lend(c *client) {
 		choice = route.Pick(table, r)
 	}
 	if choice.Reason == route.ReasonFenceFallback {
-		e.opts.Want(r.Fence)
+		e.want(r.Fence)
 	}
 	if choice.Backend == route.None {
 		e.strand(c)
@@ -99,7 +103,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	}
 	// A session keeps its replica: while that one is behind, it reads from the
 	// primary.
-	e.opts.Want(r.Fence)
+	e.want(r.Fence)
 	*r = route.Request{Reason: route.ReasonFenceFallback, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Turn: r.Turn}
 	return c.conns[session.PrimarySlot]
 }
@@ -331,7 +335,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 		return
 	}
 	s.reading(true) // its client may have been slow to take what it sent
-	s.used = how == session.Used
+	s.used, s.stepped = how == session.Used, how == session.Stepped
 	if s.cancels > 0 {
 		s.parked = true // until the last cancel request is over
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -35,7 +36,8 @@ type client struct {
 	backslashes, foreign bool
 
 	wait     waiting
-	awaiting bool // for its fence
+	awaiting bool        // for its fence
+	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
 	judging  uint64 // numbers the questions; an answer to an earlier one is late
 
@@ -143,7 +145,12 @@ func (e *Engine) begin(a arrival) error {
 	if params != nil {
 		c.learn(params)
 	}
-	c.s.Start(params)
+	if rec.Replication != "" {
+		c.s.Refuse(&session.Problem{Code: "0A000", Message: "replication connections are not served here",
+			Hint: "Connect to the primary server directly for replication."})
+	} else {
+		c.s.Start(params)
+	}
 	if e.stopping { // between arrival and acknowledgement
 		c.s.Stop()
 	}
@@ -379,6 +386,19 @@ func (e *Engine) Cancel(key handoff.CancelKey) {
 		c.s.Cancel()
 		c.perform()
 		c.resume()
+	})
+}
+
+// Leave ends sessions as soon as each is idle; from any goroutine.
+func (e *Engine) Leave(sessions []string) {
+	e.Post(func() {
+		for _, id := range sessions {
+			if c := e.clients[id]; c != nil {
+				c.s.Stop()
+				c.perform()
+			}
+		}
+		e.runReady()
 	})
 }
 

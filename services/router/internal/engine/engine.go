@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -58,6 +59,7 @@ type Engine struct {
 
 	settings session.Settings
 	policy   route.Policy
+	began    time.Time
 	turn     uint32
 	users    map[string]string // passwords by user
 
@@ -93,7 +95,7 @@ type Engine struct {
 // serverSite is one configured server.
 type serverSite struct {
 	name      string
-	target    upstream.Target
+	target    dial.Server
 	connector *upstream.Connector
 }
 
@@ -110,6 +112,7 @@ func New(o Options) (*Engine, error) {
 		cache:     cache.New(o.Config.Classify.CacheSize),
 		scanner:   sqltoken.NewScanner(o.Secret),
 		routers:   shareOfRouters{count: 1},
+		began:     time.Now(),
 	}
 	var names []string
 	backends := o.Config.Backends()
@@ -121,11 +124,10 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	for _, b := range backends {
-		host, port, err := b.HostPort()
+		t, err := dial.Of(b, o.Config.ServerTLS, o.Config.TCP)
 		if err != nil {
 			return nil, err
 		}
-		t := upstream.Target{Host: host, Port: port}
 		names = append(names, b.Name)
 		e.servers = append(e.servers, serverSite{
 			name: b.Name, target: t,
@@ -275,14 +277,26 @@ func (e *Engine) apply(c *config.Config) error {
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
 	}
-	e.policy = route.LeastInFlight
-	if c.Routing.Policy == config.RoundRobin {
-		e.policy = route.RoundRobin
-	}
+	e.policy = policyOf(c.Routing.Policy)
 	e.tracker.SetStaleAfter(c.Health.StaleAfter.D())
+	e.tracker.SetSlowStart(c.Routing.SlowStart.D())
+	for _, b := range c.Backends() {
+		e.tracker.SetWeight(e.tracker.Index(b.Name), b.Weight)
+	}
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil
+}
+
+// policyOf gives a policy by its name in the configuration.
+func policyOf(name string) route.Policy {
+	switch name {
+	case config.RoundRobin:
+		return route.RoundRobin
+	case config.Scored:
+		return route.Scored
+	}
+	return route.LeastInFlight
 }
 
 // Reload takes a new configuration, from any goroutine.

@@ -21,6 +21,9 @@ type Metrics struct {
 	Settled       prometheus.Counter
 	ProbeFailures prometheus.Counter
 	ProbeTime     prometheus.Observer
+	ProbeSessions prometheus.Observer
+	Nudges        prometheus.Counter
+	NudgeFailures prometheus.Counter
 
 	active      prometheus.Gauge
 	connections *prometheus.GaugeVec
@@ -49,6 +52,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		MaybeLost:     counter("pgpilot_fence_maybe_lost_total", "Writes answered by a run of the primary that ended before their position was known."),
 		Probes:        counter("pgpilot_fence_probes_total", "Probes of the primary's insert position."),
 		Settled:       counter("pgpilot_fence_settled_total", "Fences settled by probes."),
+		Nudges:        counter("pgpilot_fence_nudges_total", "Records written so that the primary flushes a position that reads want."),
+		NudgeFailures: counter("pgpilot_fence_nudge_failures_total", "Nudges that the primary refused."),
 		ProbeFailures: counter("pgpilot_fence_probe_failures_total", "Probes of the primary that failed."),
 		cacheHits:     counter("pgpilot_router_verdict_cache_hits_total", "Verdicts found in the router's cache."),
 		cacheMisses:   counter("pgpilot_router_verdict_cache_misses_total", "Verdicts asked of a classifier."),
@@ -59,10 +64,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		waiters:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
 	probeTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_seconds", Help: "Time of one probe.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 14)})
-	m.ProbeTime = probeTime
+	probeSessions := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_sessions", Help: "Sessions settled by one probe.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)})
+	m.ProbeTime, m.ProbeSessions = probeTime, probeSessions
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_routing_decisions_total", Help: "Routing decisions by target role and reason."}, []string{"target", "reason"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pgpilot_query_duration_seconds", Help: "Time from the grant of a connection to the end of the answer, by target role.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 18)}, []string{"target"})
-	reg.MustRegister(m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, decisions, duration)
+	reg.MustRegister(m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, probeSessions, decisions, duration)
 	for role := range m.decisions {
 		for why := range m.decisions[role] {
 			m.decisions[role][why] = decisions.WithLabelValues(route.Role(role).String(), route.Reason(why).String())

@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"crypto/subtle"
+	"time"
 
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
-	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
 
 // perform does what the session asks for. What it does may make the session ask
@@ -80,7 +80,11 @@ func (e *Engine) withdraw(c *client) {
 // answered counts the statement that has been answered.
 func (c *client) answered() {
 	if c.on >= 0 {
-		c.e.metrics.Duration[c.target].Observe(c.e.now.Sub(c.started).Seconds())
+		took := c.e.now.Sub(c.started).Seconds()
+		c.e.metrics.Duration[c.target].Observe(took)
+		if c.wait.request.Read && c.target == route.RoleReplica {
+			c.e.tracker.Table().Costs.Observe(c.wait.request.Shape, c.on, float32(took), c.e.millis())
+		}
 	}
 	c.uncount()
 }
@@ -111,9 +115,9 @@ func (c *client) cancelOn(slot session.Slot) {
 	target, pid, secret := e.servers[s.site.key.Backend].target, s.pid, s.secret
 	s.cancels++
 	e.work.Go(func() {
-		ctx, stop := context.WithTimeout(e.workCtx, upstream.CancelTimeout)
+		ctx, stop := context.WithTimeout(e.workCtx, cancelTimeout)
 		defer stop()
-		err := upstream.Cancel(ctx, target, pid, secret)
+		err := target.Cancel(ctx, pid, secret)
 		e.Post(func() {
 			if err != nil {
 				c.log.Warn("cancel request failed", obs.KeyError, err)
@@ -123,5 +127,8 @@ func (c *client) cancelOn(slot session.Slot) {
 		})
 	})
 }
+
+// cancelTimeout bounds a cancel request.
+const cancelTimeout = 10 * time.Second
 
 func equalSecret(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

@@ -22,7 +22,8 @@ import (
 // record of an answered statement included, and the timeline. It must be the
 // insert position: the write position may lie before a commit under
 // synchronous_commit = off (PostgreSQL documentation, "Backup Control Functions").
-const probeQuery = "SELECT pg_catalog.pg_current_wal_insert_lsn(), pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
+// The flushed position says whether replicas are being sent it already.
+const probeQuery = "SELECT pg_catalog.pg_current_wal_insert_lsn(), pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8), pg_catalog.pg_current_wal_flush_lsn()"
 
 // probe is the router's one connection for reading the primary's position. All
 // sessions that were answered before a probe starts are settled by it.
@@ -38,10 +39,24 @@ type probe struct {
 	pause             poll.Timer
 	backoff           time.Duration
 
+	// asked is what the connection has still to answer, oldest first.
+	asked []question
+
 	position lsn.Position
+	flushed  lsn.LSN
 	got      bool
 	started  time.Time
+	nudge    fence.Nudge
 }
+
+// question is one of the things the probe's connection is asked.
+type question uint8
+
+const (
+	toPrepare question = iota
+	toProbe
+	toNudge
+)
 
 // settlement is a session's writes up to a mark, waiting for a position.
 type settlement struct {
@@ -52,9 +67,14 @@ type settlement struct {
 var (
 	prepareProbe = mustEncode(
 		&pgproto3.Parse{Name: "probe", Query: probeQuery},
+		&pgproto3.Parse{Name: "nudge", Query: nudgeQuery},
 		&pgproto3.Sync{})
 	runProbe = mustEncode(
 		&pgproto3.Bind{PreparedStatement: "probe"},
+		&pgproto3.Execute{},
+		&pgproto3.Sync{})
+	runNudge = mustEncode(
+		&pgproto3.Bind{PreparedStatement: "nudge"},
 		&pgproto3.Execute{},
 		&pgproto3.Sync{})
 )
@@ -72,7 +92,7 @@ func mustEncode(ms ...pgproto3.FrontendMessage) []byte {
 
 // join settles the session's writes up to mark with the next probe.
 func (p *probe) join(c *client, mark uint64) {
-	p.group.Join(settlement{c, mark})
+	p.group.Join(settlement{c, mark}, &c.place)
 	p.start()
 }
 
@@ -99,7 +119,12 @@ func (p *probe) start() {
 	}
 	p.group.Start()
 	p.started, p.got = time.Now(), false
-	p.send(runProbe)
+	p.ask(toProbe, runProbe)
+}
+
+func (p *probe) ask(q question, msg []byte) {
+	p.asked = append(p.asked, q)
+	p.send(msg)
 	if p.broken {
 		p.fail(errors.New("connection closed"))
 	}
@@ -136,8 +161,9 @@ func (p *probe) connected(primary int, m *upstream.Made) {
 		p.fail(err)
 		return
 	}
-	p.open, p.ready = true, false
-	p.send(prepareProbe)
+	p.open, p.ready, p.asked = true, false, p.asked[:0]
+	p.position, p.flushed = lsn.Position{}, 0
+	p.ask(toPrepare, prepareProbe)
 }
 
 // probeTimeout bounds the wait for a probe's answer: a server that vanishes without
@@ -206,18 +232,39 @@ func (p *probe) event(ev poll.Event) {
 		b = b[total:]
 		switch typ {
 		case wire.ErrorResponse:
+			if p.answers(toNudge) {
+				p.refused(msg[wire.HeaderSize:])
+				continue
+			}
 			p.fail(fmt.Errorf("the server refused the probe: %q", msg[wire.HeaderSize:]))
 			return
 		case wire.DataRow:
+			if p.answers(toNudge) {
+				continue
+			}
 			if err := p.row(msg[wire.HeaderSize:]); err != nil {
 				p.fail(err)
 				return
 			}
 		case wire.ReadyForQuery:
-			p.answered()
+			if len(p.asked) == 0 {
+				p.fail(errors.New("an answer to nothing"))
+				return
+			}
+			q := p.asked[0]
+			p.asked = append(p.asked[:0], p.asked[1:]...)
+			if q != toNudge {
+				p.answered()
+			}
+			if !p.open {
+				return
+			}
 		}
 	}
 }
+
+// answers reports whether what comes now answers q.
+func (p *probe) answers(q question) bool { return len(p.asked) > 0 && p.asked[0] == q }
 
 // row reads the one row of a probe.
 func (p *probe) row(body []byte) error {
@@ -225,7 +272,7 @@ func (p *probe) row(body []byte) error {
 	if err := row.Decode(body); err != nil {
 		return err
 	}
-	if len(row.Values) != 2 {
+	if len(row.Values) != 3 {
 		return fmt.Errorf("the probe has %d columns", len(row.Values))
 	}
 	at, err := lsn.Parse(string(row.Values[0]))
@@ -235,6 +282,9 @@ func (p *probe) row(body []byte) error {
 	timeline, err := strconv.ParseUint(string(bytes.TrimSpace(row.Values[1])), 16, 32)
 	if err != nil {
 		return fmt.Errorf("read timeline: %w", err)
+	}
+	if p.flushed, err = lsn.Parse(string(row.Values[2])); err != nil {
+		return err
 	}
 	p.position = lsn.Position{
 		Timeline: lsn.Timeline(timeline),
@@ -264,6 +314,7 @@ func (p *probe) settle() {
 	served := p.group.Done()
 	p.e.metrics.Probes.Inc()
 	p.e.metrics.Settled.Add(float64(len(served)))
+	p.e.metrics.ProbeSessions.Observe(float64(len(served)))
 	p.e.metrics.ProbeTime.Observe(time.Since(p.started).Seconds())
 	at := fence.Probe{Position: p.position, Server: p.server}
 	for i, st := range served {

@@ -26,9 +26,9 @@ type server struct {
 	// excess says that the server has sent more than was asked for: what the next
 	// answer would be is uncertain.
 	excess bool
-	// resetting says that DISCARD ALL runs on it, before the pool gets it.
+	// resetting says that DISCARD runs on it, before the pool gets it.
 	resetting bool
-	// discarded says that DISCARD ALL has run; its ReadyForQuery follows.
+	// discarded says that DISCARD has run; its ReadyForQuery follows.
 	discarded bool
 	// cancels counts cancel requests under way: until the last one's connection is
 	// closed, a signal could hit the next statement. parked says that the connection
@@ -37,12 +37,14 @@ type server struct {
 	parked  bool
 	// used says that it must be reset before another session gets it.
 	used bool
+	// stepped says the same of the sequences that the server session knows.
+	stepped bool
 }
 
 // comeBack brings a connection that nobody has to the pool.
 func (s *server) comeBack() {
 	s.parked = false
-	if s.used {
+	if s.used || s.stepped {
 		s.reset()
 		return
 	}
@@ -132,18 +134,27 @@ func (s *server) receive(c *client) {
 // (PostgreSQL documentation, "DISCARD").
 var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
 
+// discardSequences forgets what lastval and currval say, and keeps what is prepared.
+var discardSequences = wire.AppendQuery(nil, "DISCARD SEQUENCES")
+
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
-	s.used, s.resetting, s.discarded = false, true, false
-	s.statements.Clear()
-	s.Settings = settings.Hash{}
-	s.send(discardAll)
+	all := s.used
+	s.used, s.stepped, s.resetting, s.discarded = false, false, true, false
+	if all {
+		s.statements.Clear()
+		s.Settings = settings.Hash{}
+		s.send(discardAll)
+	} else {
+		s.statements.Queried()
+		s.send(discardSequences)
+	}
 	if s.broken {
 		s.site.discard(s)
 	}
 }
 
-// receiveReset reads the answer to DISCARD ALL.
+// receiveReset reads the answer to DISCARD.
 func (s *server) receiveReset() {
 	n, st := poll.Recv(s.fd, s.e.buf[:])
 	switch st {

@@ -1,7 +1,6 @@
 package fence
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -65,29 +64,5 @@ func TestWritesOnTwoRunsAreNotBothSure(t *testing.T) {
 	s.Wrote(next)
 	if !s.Settle(s.Mark(), at(60), next) {
 		t.Fatal("a later write is sure again")
-	}
-}
-
-func TestGroupServesOnlyThoseBeforeTheStart(t *testing.T) {
-	var g Group[string]
-	if !g.Join("a") || !g.Join("b") {
-		t.Fatal("nothing flies: a probe is to be started")
-	}
-	g.Start()
-	if g.Join("c") {
-		t.Fatal("one probe flies at a time")
-	}
-	if got := g.Done(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Fatalf("served %v", got)
-	}
-	if g.Waiting() != 1 {
-		t.Fatalf("%d wait, want c", g.Waiting())
-	}
-	g.Start()
-	g.Join("d")
-	g.Fail()
-	g.Start()
-	if got := g.Done(); !slices.Equal(got, []string{"c", "d"}) {
-		t.Fatalf("after a failed probe the next one served %v, want c and d", got)
 	}
 }

@@ -59,6 +59,10 @@ func TestSessionAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	st.await(t, "the cancel request is there", func() bool { return len(st.canceled) == 1 && st.canceled[0].PID == 5 })
+	if err := l.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	st.await(t, "sessions are told to end", func() bool { return slices.Equal(st.leaving, []string{"a", "b"}) })
 }
 
 func TestSessionRefused(t *testing.T) {

@@ -30,6 +30,8 @@ type Handler interface {
 	Disown(session string, from *Link)
 	// Cancel cancels what the session with this key runs, if it is here.
 	Cancel(key handoff.CancelKey)
+	// Leave ends those of these sessions that are here, each at its next safe point.
+	Leave(sessions []string)
 	// Sessions lists the sessions that are here.
 	Sessions() []string
 }
@@ -140,6 +142,13 @@ func (s *Server) converse(k *Link) error {
 				s.log.Warn("unreadable cancel request", obs.KeyError, err)
 			} else {
 				s.handler.Cancel(key)
+			}
+		case handoff.TypeLeave:
+			var leave handoff.Leave
+			if err := m.Unmarshal(&leave); err != nil {
+				s.log.Warn("unreadable request to end sessions", obs.KeyError, err)
+			} else {
+				s.handler.Leave(leave.Sessions)
 			}
 		}
 		handoff.CloseFDs(m.FDs) // nothing else carries any

@@ -32,6 +32,7 @@ type router struct {
 	owned    []string
 	disowned []string
 	canceled []handoff.CancelKey
+	leaving  []string
 	changed  chan struct{}
 }
 
@@ -74,6 +75,10 @@ func (r *router) Disown(session string, _ *Link) {
 
 func (r *router) Cancel(key handoff.CancelKey) {
 	r.change(func() { r.canceled = append(r.canceled, key) })
+}
+
+func (r *router) Leave(sessions []string) {
+	r.change(func() { r.leaving = append(r.leaving, sessions...) })
 }
 
 func (r *router) Sessions() []string {

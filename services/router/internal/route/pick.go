@@ -1,7 +1,7 @@
 package route
 
 import (
-	"math/bits"
+	"time"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
@@ -15,6 +15,10 @@ const (
 	LeastInFlight Policy = iota
 	// RoundRobin takes them in turn.
 	RoundRobin
+	// Scored takes the one with the lowest product of the statements that run there,
+	// this one included, and the time that statements of its shape take there, plus a
+	// penalty for lag.
+	Scored
 )
 
 // Reason says why a statement went where it did; it is a metric label.
@@ -46,11 +50,13 @@ const (
 	ReasonSettings
 	// ReasonLogin: the parameters a new session is told.
 	ReasonLogin
+	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
+	ReasonLagging
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "login"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "login", "lagging"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -70,8 +76,15 @@ type Request struct {
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy
+	// MaxLag excludes replicas that lag more. 0: none.
+	MaxLag time.Duration
 	// Turn is any number that grows with every request.
 	Turn uint32
+	// Shape and Now are for the policy Scored: what statements of one cost have in
+	// common (0: unknown), and the time in milliseconds, by any clock that does not
+	// step.
+	Shape uint64
+	Now   uint32
 }
 
 // Set is a set of backend indexes.
@@ -102,17 +115,11 @@ func Pick(t *Table, r *Request) Choice {
 	case r.AllToPrimary:
 		return primary(t, ReasonAllToPrimary)
 	}
-	able, usable := eligible(t, r)
+	able, why := eligible(t, r)
 	if able == 0 {
-		if usable {
-			return primary(t, ReasonFenceFallback)
-		}
-		return primary(t, ReasonNoReplica)
+		return primary(t, why)
 	}
-	if r.Policy == RoundRobin {
-		return Choice{nth(able, int(r.Turn%uint32(bits.OnesCount64(uint64(able))))), ReasonRead}
-	}
-	return Choice{least(t, able, r.Turn), ReasonRead}
+	return Choice{choose(t, r, able), ReasonRead}
 }
 
 // Eligible reports whether backend i may serve the read.
@@ -121,49 +128,28 @@ func Eligible(t *Table, r *Request, i int) bool {
 	return r.Read && !r.AllToPrimary && able.Has(i)
 }
 
-// eligible gives the replicas that may serve a read, and whether there were any
-// usable ones but for the fence. A strict read trusts a position however old: it
-// is a lower bound. A relaxed one has only the news to go by, and old news is
-// none.
-func eligible(t *Table, r *Request) (able Set, usable bool) {
+// eligible gives the replicas that may serve a read, or why there is none. A strict
+// read trusts a position however old: it is a lower bound. A relaxed one has only
+// the news to go by, and old news is none.
+func eligible(t *Table, r *Request) (able Set, why Reason) {
+	why = ReasonNoReplica
 	for i := range t.Backends {
 		b := &t.Backends[i]
-		if !b.usable() || r.Tried.Has(i) {
-			continue
-		}
-		if r.Strict {
-			usable = true
-			if !b.Replayed.Covers(r.Fence) {
-				continue
+		switch {
+		case !b.usable() || r.Tried.Has(i) || !r.Strict && !b.Fresh:
+		case r.MaxLag > 0 && b.Lag > r.MaxLag:
+			if why == ReasonNoReplica {
+				why = ReasonLagging
 			}
-		} else if !b.Fresh {
-			continue
+		case r.Strict && !b.Replayed.Covers(r.Fence):
+			why = ReasonFenceFallback
+		default:
+			able = able.With(i)
 		}
-		able = able.With(i)
 	}
-	return able, usable
+	return able, why
 }
 
 func primary(t *Table, why Reason) Choice {
 	return Choice{t.Primary, why}
-}
-
-func nth(s Set, n int) int {
-	for ; n > 0; n-- {
-		s &= s - 1
-	}
-	return bits.TrailingZeros64(uint64(s))
-}
-
-// least starts its search at another place each turn, so that equals share.
-func least(t *Table, able Set, turn uint32) int {
-	n := bits.OnesCount64(uint64(able))
-	first := nth(able, int(turn%uint32(n)))
-	best := first
-	for s := uint64(able); s != 0; s &= s - 1 {
-		if i := bits.TrailingZeros64(s); t.Backends[i].load() < t.Backends[best].load() {
-			best = i
-		}
-	}
-	return best
 }

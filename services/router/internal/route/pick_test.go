@@ -2,6 +2,7 @@ package route
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
@@ -12,8 +13,8 @@ func pos(l lsn.LSN) lsn.Position { return lsn.Position{Timeline: 1, LSN: l} }
 func cluster() *Table {
 	return &Table{Primary: 0, Backends: []Backend{
 		{Name: "p", Role: RolePrimary, Healthy: true, Fresh: true},
-		{Name: "r1", Role: RoleReplica, Healthy: true, Fresh: true, Replayed: pos(100)},
-		{Name: "r2", Role: RoleReplica, Healthy: true, Fresh: true, Replayed: pos(200)},
+		{Name: "r1", Role: RoleReplica, Healthy: true, Fresh: true, Share: 1, Replayed: pos(100)},
+		{Name: "r2", Role: RoleReplica, Healthy: true, Fresh: true, Share: 1, Replayed: pos(200)},
 	}}
 }
 
@@ -43,8 +44,15 @@ func TestPick(t *testing.T) {
 		"emergency switch":          {nil, Request{Read: true, AllToPrimary: true}, Choice{0, ReasonAllToPrimary}},
 		"no primary known":          {func(t *Table) { t.Primary = None }, Request{Reason: ReasonWrite}, Choice{None, ReasonWrite}},
 		"no primary, fenced read":   {func(t *Table) { t.Primary = None }, strict(150), Choice{2, ReasonRead}},
-		"least held":                {func(t *Table) { t.Backends[2].Held = 1 }, Request{Read: true, Strict: true}, Choice{1, ReasonRead}},
-		"least in flight":           {func(t *Table) { t.Backends[1].InFlight = 3 }, Request{Read: true, Strict: true}, Choice{2, ReasonRead}},
+		"lags too much":             {func(t *Table) { t.Backends[1].Lag = time.Minute }, Request{Read: true, Strict: true, MaxLag: time.Second}, Choice{2, ReasonRead}},
+		"lags as much as it may": {func(t *Table) { t.Backends[1].Lag, t.Backends[2].Down = time.Second, true },
+			Request{Read: true, Strict: true, MaxLag: time.Second}, Choice{1, ReasonRead}},
+		"all lag too much": {func(t *Table) { t.Backends[1].Lag, t.Backends[2].Lag = time.Minute, time.Minute },
+			Request{Read: true, Strict: true, MaxLag: time.Second}, Choice{0, ReasonLagging}},
+		"one lags, the other is behind the fence": {func(t *Table) { t.Backends[2].Lag = time.Minute },
+			Request{Read: true, Strict: true, Fence: pos(150), MaxLag: time.Second}, Choice{0, ReasonFenceFallback}},
+		"least held":      {func(t *Table) { t.Backends[2].Held = 1 }, Request{Read: true, Strict: true}, Choice{1, ReasonRead}},
+		"least in flight": {func(t *Table) { t.Backends[1].InFlight = 3 }, Request{Read: true, Strict: true}, Choice{2, ReasonRead}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := cluster()
@@ -58,35 +66,5 @@ func TestPick(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestPoliciesShareEvenly(t *testing.T) {
-	for _, p := range []Policy{LeastInFlight, RoundRobin} {
-		tab := cluster()
-		count := map[int]int{}
-		for turn := range uint32(100) {
-			count[Pick(tab, &Request{Read: true, Strict: true, Policy: p, Turn: turn}).Backend]++
-		}
-		if count[1] != 50 || count[2] != 50 {
-			t.Errorf("policy %d: %v, want 50 reads on each replica", p, count)
-		}
-	}
-}
-
-func TestPickAllocatesNothing(t *testing.T) {
-	tab := cluster()
-	r := &Request{Read: true, Strict: true, Fence: pos(150)}
-	if n := testing.AllocsPerRun(100, func() { r.Turn++; Pick(tab, r) }); n != 0 {
-		t.Fatalf("%v allocations per decision, want none", n)
-	}
-}
-
-func BenchmarkPick(b *testing.B) {
-	tab := cluster()
-	r := &Request{Read: true, Strict: true, Fence: pos(50)}
-	for b.Loop() {
-		r.Turn++
-		Pick(tab, r)
 	}
 }

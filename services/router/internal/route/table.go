@@ -1,6 +1,10 @@
 package route
 
-import "github.com/pgpilot/pgpilot/libs/lsn"
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+)
 
 // MaxBackends is how many backends a Table may have: Tried is a bit set.
 const MaxBackends = 64
@@ -35,6 +39,12 @@ type Backend struct {
 	Healthy, Down bool
 	// Fresh says that news of it came within health.stale_after.
 	Fresh bool
+	// Share is how much of the reads it is to get in proportion to the others: its
+	// weight, less while it warms up after it was away. Above zero for every replica.
+	Share float32
+	// Lag is how old what it shows is, as the lagpoller measured it last; 0 if that is
+	// not known.
+	Lag time.Duration
 	// Replayed is a lower bound of what its current run has replayed.
 	Replayed lsn.Position
 	// InFlight is how many statements this router runs on it, those included that
@@ -48,11 +58,23 @@ type Table struct {
 	Backends []Backend
 	// Primary is the index of the server that accepts writes, -1 for none.
 	Primary int
+	// Costs is what the policy Scored knows of the shapes of statements. Nil: nothing.
+	Costs *Costs
 }
-
-// load is what LeastInFlight compares.
-func (b *Backend) load() int32 { return b.InFlight + b.Held }
 
 // usable reports whether reads may go to the backend as far as its health is
 // concerned.
 func (b *Backend) usable() bool { return b.Role == RoleReplica && b.Healthy && !b.Down }
+
+// coldShare is the part of its share that a backend gets at first.
+const coldShare = 0.1
+
+// Ramp gives the part of its share that a backend gets which came back so long ago:
+// its caches are cold, and everybody takes it for idle. It grows to 1 within the
+// given time.
+func Ramp(since, within time.Duration) float32 {
+	if since >= within {
+		return 1
+	}
+	return coldShare + (1-coldShare)*float32(max(0, since))/float32(within)
+}

@@ -66,6 +66,9 @@ type Condition uint8
 const (
 	// Clean: between transactions, nothing outstanding, nothing left behind.
 	Clean Condition = iota
+	// Stepped: the same, but a sequence may have been moved: lastval and currval of
+	// another client must not see that.
+	Stepped
 	// Used: the same, but what ran may have left something in the server session:
 	// it must be reset before another client gets it.
 	Used
@@ -74,7 +77,7 @@ const (
 )
 
 // String gives the name used in test scripts.
-func (c Condition) String() string { return [...]string{"clean", "used", "broken"}[c] }
+func (c Condition) String() string { return [...]string{"clean", "stepped", "used", "broken"}[c] }
 
 // Action is one thing to do.
 type Action struct {

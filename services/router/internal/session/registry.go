@@ -144,6 +144,7 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
 		h.used = true
 	}
+	h.stepped = h.stepped || v.Effects.Has(verdict.Sequences)
 	s.opaque = s.opaque || v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction)
 	s.sweeps = s.sweeps || v.Effects&(verdict.Session|verdict.ResetsSession) != 0
 }

@@ -116,6 +116,9 @@ func (q *sequence) join(v verdict.Verdict) {
 		q.verdict.Kind = v.Kind
 	}
 	q.verdict.Effects |= v.Effects
+	if v.Fingerprint != 0 {
+		q.verdict.Fingerprint = v.Fingerprint
+	}
 }
 
 // surveyParse looks at a Parse. It reports false if the verdict on it has been

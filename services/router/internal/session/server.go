@@ -351,8 +351,11 @@ func (s *Session) let(slot Slot, how Condition) {
 	if !h.ok {
 		return
 	}
-	if how == Clean && h.used {
+	switch {
+	case how == Clean && h.used:
 		how = Used
+	case how == Clean && h.stepped:
+		how = Stepped
 	}
 	*h = held{}
 	if slot == s.at && s.fromClient > 0 {

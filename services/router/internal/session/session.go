@@ -151,7 +151,9 @@ func (s *Session) bound(slot Slot) bool {
 type held struct {
 	ok   bool
 	used bool // something may have been left behind in it
-	by   fence.Server
+	// stepped says that a sequence may have been moved.
+	stepped bool
+	by      fence.Server
 	// statements is what it holds of prepared statements.
 	statements *Statements
 	// settings is which settings it has.
@@ -284,6 +286,7 @@ func (s *Session) acquire(r route.Request) {
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil
 	s.asked = r
+	r.Shape = s.verdict.Fingerprint
 	s.do(Action{Op: OpAcquire, Request: r})
 	s.enter(Queued)
 }

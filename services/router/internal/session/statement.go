@@ -188,6 +188,9 @@ func (t *Statements) remove(st *Statement) {
 	delete(t.held, st.server)
 }
 
+// Queried notes that a simple query has run.
+func (t *Statements) Queried() { t.dropUnnamed() }
+
 // dropUnnamed notes that the unnamed statement is gone: a simple query or a
 // failed Parse ends it.
 func (t *Statements) dropUnnamed() { t.unnamed = heldStatement{} }

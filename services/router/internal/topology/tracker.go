@@ -14,6 +14,7 @@ type Tracker struct {
 	table      route.Table
 	nodes      []node
 	staleAfter time.Duration
+	slowStart  time.Duration
 }
 
 // node is what the table does not show of a backend.
@@ -29,6 +30,11 @@ type node struct {
 	// downUntil and failures are the router's own evidence.
 	downUntil time.Time
 	failures  int
+	// weight is its configured share of the reads; back is when it came back after it
+	// was away.
+	weight float32
+	away   bool
+	back   time.Time
 }
 
 // New makes a tracker of backends by name, the configured primary first. Until
@@ -37,9 +43,10 @@ type node struct {
 func New(names []string, staleAfter time.Duration) *Tracker {
 	t := &Tracker{staleAfter: staleAfter, nodes: make([]node, len(names))}
 	for i, n := range names {
-		t.table.Backends = append(t.table.Backends, route.Backend{Name: n})
-		t.nodes[i].geometry = lsn.DefaultGeometry
+		t.table.Backends = append(t.table.Backends, route.Backend{Name: n, Share: 1})
+		t.nodes[i].geometry, t.nodes[i].weight = lsn.DefaultGeometry, 1
 	}
+	t.table.Costs = route.NewCosts(len(names))
 	t.table.Backends[0].Role = route.RolePrimary
 	return t
 }
@@ -49,6 +56,12 @@ func (t *Tracker) Table() *route.Table { return &t.table }
 
 // SetStaleAfter changes health.stale_after.
 func (t *Tracker) SetStaleAfter(d time.Duration) { t.staleAfter = d }
+
+// SetSlowStart changes routing.slow_start.
+func (t *Tracker) SetSlowStart(d time.Duration) { t.slowStart = d }
+
+// SetWeight changes a backend's share of the reads; one below 1 is 1.
+func (t *Tracker) SetWeight(i, weight int) { t.nodes[i].weight = float32(max(1, weight)) }
 
 // Run numbers the backend's current run; 0 while none is known.
 func (t *Tracker) Run(i int) uint32 { return t.nodes[i].run }
@@ -69,7 +82,11 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 	}
 	n, b := &t.nodes[i], &t.table.Backends[i]
 	n.heard = now
+	defer t.warm(i, now)
 	b.Fresh, b.Healthy = true, m.Healthy
+	if m.LagMillis >= 0 {
+		b.Lag = time.Duration(m.LagMillis * float64(time.Millisecond))
+	}
 	if m.Incarnation.IsZero() {
 		return true
 	}
@@ -162,7 +179,20 @@ func (t *Tracker) Expire(now time.Time) {
 		if b := &t.table.Backends[i]; b.Down && !now.Before(t.nodes[i].downUntil) {
 			b.Down = false
 		}
+		t.warm(i, now)
 	}
+}
+
+// warm gives a backend its share: little of it right after it was away.
+func (t *Tracker) warm(i int, now time.Time) {
+	n, b := &t.nodes[i], &t.table.Backends[i]
+	switch here := b.Role == route.RoleReplica && b.Healthy && !b.Down; {
+	case !here:
+		n.away = n.run != 0 // one that was never seen is not expected to come back
+	case n.away:
+		n.away, n.back = false, now
+	}
+	b.Share = n.weight * route.Ramp(now.Sub(n.back), t.slowStart)
 }
 
 // Backoff of a backend that refuses connections: from, doubling up to.
@@ -178,6 +208,7 @@ func (t *Tracker) Failed(i int, now time.Time) {
 	n.downUntil = now.Add(min(backoffFrom<<min(n.failures, 10), backoffUpTo))
 	n.failures++
 	t.table.Backends[i].Down = true
+	t.warm(i, now)
 }
 
 // Connected notes that a connection to the backend was made.

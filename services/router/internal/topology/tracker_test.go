@@ -127,6 +127,48 @@ func TestTopology(t *testing.T) {
 	}
 }
 
+// A replica that comes back gets little at first, and one that is merely new to
+// this router all of its share.
+func TestSlowStart(t *testing.T) {
+	tr := fresh()
+	tr.SetSlowStart(10 * time.Second)
+	tr.SetWeight(1, 4)
+	share := func() float32 { return tr.Table().Backends[1].Share }
+	tr.Lag(lag(1, inc(1, 1), 200), t0)
+	if share() != 4 {
+		t.Fatalf("share %v at the first news, want all of 4", share())
+	}
+	ill := lag(2, inc(1, 1), 200)
+	ill.Healthy = false
+	tr.Lag(ill, t0)
+	tr.Lag(lag(3, inc(1, 1), 200), t0.Add(time.Minute))
+	if s := share(); s < 0.3 || s > 0.5 {
+		t.Fatalf("share %v just back, want a tenth of 4", s)
+	}
+	tr.Expire(t0.Add(time.Minute + 5*time.Second))
+	if s := share(); s < 2 || s > 2.4 {
+		t.Fatalf("share %v half way, want about half of 4", s)
+	}
+	tr.Expire(t0.Add(time.Minute + 10*time.Second))
+	if share() != 4 {
+		t.Fatalf("share %v at the end, want 4", share())
+	}
+}
+
+// Lag that is not known says nothing: the last known one holds.
+func TestLagIsKept(t *testing.T) {
+	tr := fresh()
+	m := lag(1, inc(1, 1), 200)
+	m.LagMillis = 1500
+	tr.Lag(m, t0)
+	m = lag(2, inc(1, 1), 210)
+	m.LagMillis = -1
+	tr.Lag(m, t0)
+	if got := tr.Table().Backends[1].Lag; got != 1500*time.Millisecond {
+		t.Fatalf("lag %v, want 1.5s", got)
+	}
+}
+
 func TestFailedBackendsAreLeftAloneForAWhile(t *testing.T) {
 	tr := fresh()
 	tr.Failed(1, t0)

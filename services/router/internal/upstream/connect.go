@@ -2,25 +2,23 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 )
-
-// Target is a server to connect to.
-type Target struct {
-	// Host is a name, an address, or the folder of a Unix socket.
-	Host string
-	Port uint16
-}
 
 // Credentials are one user's.
 type Credentials struct {
@@ -30,10 +28,13 @@ type Credentials struct {
 
 // Connector makes connections to one server.
 type Connector struct {
-	target  Target
+	server  dial.Server
 	monitor Credentials
 	db      string
 	timeout time.Duration
+	relays  relays
+	// longKeys says that the server, as the witness saw it, gives long cancel keys.
+	longKeys atomic.Bool
 
 	mu      sync.Mutex
 	witness *pgconn.PgConn // guarded by mu; nil when there is none
@@ -41,8 +42,8 @@ type Connector struct {
 
 // NewConnector makes a connector. monitor and db are the login that may see when
 // the server's processes started; timeout bounds one attempt.
-func NewConnector(t Target, monitor Credentials, db string, timeout time.Duration) *Connector {
-	return &Connector{target: t, monitor: monitor, db: db, timeout: timeout}
+func NewConnector(s dial.Server, monitor Credentials, db string, timeout time.Duration) *Connector {
+	return &Connector{server: s, monitor: monitor, db: db, timeout: timeout}
 }
 
 // Connect logs in and gives the descriptor. The error is a *pgconn.PgError within
@@ -58,7 +59,7 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	if err != nil {
 		return nil, err
 	}
-	m, err := take(pg)
+	m, err := c.take(pg)
 	if err != nil {
 		return nil, err
 	}
@@ -71,52 +72,49 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	return m, nil
 }
 
-// settings name everything that pgconn would otherwise take from the PG… variables
-// of the process's environment, which are not the client's.
-const settings = "host=localhost port=5432 user=pgpilot dbname=postgres password=none passfile='' connect_timeout=0" +
-	" sslmode=disable sslcert='' sslkey='' sslrootcert='' sslcertmode=disable sslnegotiation=postgres" +
-	" target_session_attrs=any channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0"
-
 // dial connects.
 func (c *Connector) dial(ctx context.Context, who Credentials, database string, params map[string]string) (*pgconn.PgConn, error) {
-	cfg, err := pgconn.ParseConfig(settings)
-	if err != nil {
-		return nil, fmt.Errorf("prepare connection: unset the environment variable PGSERVICE: %w", err)
-	}
-	cfg.Host, cfg.Port = c.target.Host, c.target.Port
-	cfg.User, cfg.Password, cfg.Database = who.User, who.Password, database
-	cfg.RuntimeParams = params
-	cfg.Fallbacks = nil
-	pg, err := pgconn.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open server connection: %w", err)
-	}
-	return pg, nil
+	return c.server.Connect(ctx, dial.Login{User: who.User, Password: who.Password, Database: database, Parameters: params, Newest: c.longKeys.Load()})
 }
 
 // take turns a connection into a bare descriptor.
-func take(pg *pgconn.PgConn) (*Made, error) {
+func (c *Connector) take(pg *pgconn.PgConn) (*Made, error) {
 	h, err := pg.Hijack()
 	if err != nil {
 		return nil, fmt.Errorf("take over connection: %w", err)
 	}
-	defer h.Conn.Close() // the duplicate lives on
 	if h.Frontend.ReadBufferLen() != 0 {
+		h.Conn.Close()
 		return nil, errors.New("take over connection: the server sent more than its greeting")
-	}
-	sc, ok := h.Conn.(syscall.Conn)
-	if !ok {
-		return nil, fmt.Errorf("take over connection: %T has no descriptor", h.Conn)
 	}
 	m := &Made{PID: h.PID, Secret: h.SecretKey, At: time.Now()}
 	for name, value := range h.ParameterStatuses {
 		m.Parameters = append(m.Parameters, handoff.Parameter{Name: name, Value: value})
 	}
 	slices.SortFunc(m.Parameters, func(a, b handoff.Parameter) int { return strings.Compare(a.Name, b.Name) })
-	if m.FD, err = handoff.Dup(sc); err != nil {
-		return nil, err
+	if m.FD, err = c.descriptor(h.Conn); err != nil {
+		h.Conn.Close()
+		return nil, fmt.Errorf("take over connection: %w", err)
 	}
 	return m, nil
+}
+
+// descriptor gives the loop's end of a connection: a duplicate of its socket, or,
+// where there is TLS, the far end of a relay.
+func (c *Connector) descriptor(n net.Conn) (int, error) {
+	if t, ok := n.(*tls.Conn); ok {
+		return c.relays.start(t)
+	}
+	sc, ok := n.(syscall.Conn)
+	if !ok {
+		return -1, fmt.Errorf("%T has no descriptor", n)
+	}
+	fd, err := handoff.Dup(sc)
+	if err != nil {
+		return -1, err
+	}
+	n.Close() // the duplicate lives on
+	return fd, nil
 }
 
 // identify reads the server's run over the witness connection, which is made
@@ -132,6 +130,7 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 				return fmt.Errorf("read the server's run: %w", err)
 			}
 			c.witness = w
+			c.longKeys.Store(serverMajor(w) >= longKeysSince)
 		}
 		run, err := readRun(ctx, c.witness)
 		if err == nil {
@@ -146,8 +145,27 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 	}
 }
 
-// Close ends the witness connection.
+// longKeysSince is the first version of PostgreSQL that speaks protocol 3.2. Older
+// ones would only have to decline it.
+const longKeysSince = 18
+
+// serverMajor is zero where the server does not say.
+func serverMajor(pg *pgconn.PgConn) int {
+	version := pg.ParameterStatus("server_version") // "18.1" or "18beta1"
+	if i := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		version = version[:i]
+	}
+	n, err := strconv.Atoi(version)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Close ends the witness connection and what carries TLS connections, whose
+// descriptors are of no use from then on.
 func (c *Connector) Close() {
+	c.relays.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.witness != nil {

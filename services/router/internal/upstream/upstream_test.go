@@ -2,9 +2,7 @@ package upstream
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
@@ -89,7 +88,7 @@ func (r *raw) query(sql string) string {
 }
 
 func connector(t *testing.T, m *lab.Member) *Connector {
-	c := NewConnector(Target{Host: m.Host, Port: uint16(m.Port)}, login, lab.Database, attempt)
+	c := NewConnector(dial.Server{Host: m.Host, Port: uint16(m.Port)}, login, lab.Database, attempt)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -129,7 +128,7 @@ func TestConnect(t *testing.T) {
 	})
 
 	t.Run("over a Unix socket", func(t *testing.T) {
-		c := NewConnector(Target{Host: primary.SocketDir(), Port: uint16(primary.Port)}, login, lab.Database, attempt)
+		c := NewConnector(dial.Server{Host: primary.SocketDir(), Port: uint16(primary.Port)}, login, lab.Database, attempt)
 		t.Cleanup(c.Close)
 		m, err := c.Connect(t.Context(), login, lab.Database, noStartup)
 		if err != nil {
@@ -137,7 +136,7 @@ func TestConnect(t *testing.T) {
 		}
 		r := open(t, m)
 		r.send("SELECT pg_sleep(3600)")
-		cancelUntilAnswered(t, c.target, r)
+		cancelUntilAnswered(t, c.server, r)
 	})
 
 	t.Run("refused", func(t *testing.T) {
@@ -173,11 +172,11 @@ func TestConnect(t *testing.T) {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		l.Close()
-		c := NewConnector(Target{Host: "127.0.0.1", Port: uint16(port)}, login, lab.Database, attempt)
+		c := NewConnector(dial.Server{Host: "127.0.0.1", Port: uint16(port)}, login, lab.Database, attempt)
 		if _, err := c.Connect(t.Context(), login, lab.Database, noStartup); err == nil {
 			t.Error("connected to a port that nobody listens on")
 		}
-		if err := Cancel(t.Context(), c.target, 1, []byte{1, 2, 3, 4}); err == nil {
+		if err := c.server.Cancel(t.Context(), 1, []byte{1, 2, 3, 4}); err == nil {
 			t.Error("a cancel request reached nobody")
 		}
 	})
@@ -214,10 +213,10 @@ func TestConnect(t *testing.T) {
 		}
 		r := open(t, m)
 		r.send("SELECT pg_sleep(3600)")
-		if err := Cancel(t.Context(), c.target, m.PID, []byte{9, 9, 9, 9}); err != nil {
+		if err := c.server.Cancel(t.Context(), m.PID, []byte{9, 9, 9, 9}); err != nil {
 			t.Errorf("with a wrong key: %v; want nothing, as from a server", err)
 		}
-		cancelUntilAnswered(t, c.target, r)
+		cancelUntilAnswered(t, c.server, r)
 		if got := r.query("SELECT 'alive'"); got != "alive" {
 			t.Errorf("after the cancel: %q", got)
 		}
@@ -272,7 +271,7 @@ func TestConnect(t *testing.T) {
 
 // cancelUntilAnswered cancels what the connection runs. A request that arrives
 // before the statement has begun does nothing, so it is repeated.
-func cancelUntilAnswered(t *testing.T, to Target, r *raw) {
+func cancelUntilAnswered(t *testing.T, to dial.Server, r *raw) {
 	t.Helper()
 	type outcome struct{ value, code string }
 	answered := make(chan outcome, 1)
@@ -281,7 +280,7 @@ func cancelUntilAnswered(t *testing.T, to Target, r *raw) {
 		answered <- outcome{v, code}
 	}()
 	for {
-		if err := Cancel(t.Context(), to, r.m.PID, r.m.Secret); err != nil {
+		if err := to.Cancel(t.Context(), r.m.PID, r.m.Secret); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -330,43 +329,5 @@ func TestStartupEncoding(t *testing.T) {
 	}
 	if EncodeStartup([]handoff.Parameter{{Name: "a", Value: "b"}, {Name: "c", Value: ""}}) == EncodeStartup([]handoff.Parameter{{Name: "a", Value: "bc"}, {Name: "", Value: ""}}) {
 		t.Error("different parameters look the same")
-	}
-}
-
-// TestCancelRequest reads what is sent: keys of protocol 3.2 are longer than four
-// bytes.
-func TestCancelRequest(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	got := make(chan []byte, 1)
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			got <- nil
-			return
-		}
-		defer c.Close()
-		size := make([]byte, 4)
-		if _, err := io.ReadFull(c, size); err != nil {
-			got <- nil
-			return
-		}
-		b := make([]byte, binary.BigEndian.Uint32(size)-4)
-		if _, err := io.ReadFull(c, b); err != nil {
-			got <- nil
-			return
-		}
-		got <- b
-	}()
-	secret := slices.Repeat([]byte{7}, 256)
-	if err := Cancel(t.Context(), Target{Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port)}, 4711, secret); err != nil {
-		t.Fatal(err)
-	}
-	b := <-got
-	if len(b) != 8+256 || binary.BigEndian.Uint32(b) != 80877102 || binary.BigEndian.Uint32(b[4:]) != 4711 || !slices.Equal(b[8:], secret) {
-		t.Errorf("sent %x", b)
 	}
 }

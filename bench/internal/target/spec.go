@@ -1,0 +1,78 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pgpilot/pgpilot/bench/internal/workload"
+	"github.com/pgpilot/pgpilot/libs/config"
+)
+
+// Kind is which program a target is.
+type Kind string
+
+// The kinds.
+const (
+	Direct    Kind = "direct"
+	PgBouncer Kind = "pgbouncer"
+	Pgpool    Kind = "pgpool"
+	Pgpilot   Kind = "pgpilot"
+)
+
+// Spec says what a target is.
+type Spec struct {
+	Name, Title string
+	Kind        Kind
+	// Pool is the pool mode of a PgBouncer or pgpilot.
+	Pool string
+	// Fencing is the mode of a pgpilot, Routers how many it has.
+	Fencing string
+	Routers int
+}
+
+// Specs are the targets, in the order of reports.
+func Specs() []Spec {
+	return []Spec{
+		{Name: "direct", Title: "direct", Kind: Direct},
+		{Name: "pgbouncer", Title: "PgBouncer, transaction", Kind: PgBouncer, Pool: config.Transaction},
+		{Name: "pgbouncer-session", Title: "PgBouncer, session", Kind: PgBouncer, Pool: config.Session},
+		{Name: "pgpool", Title: "pgpool-II", Kind: Pgpool},
+		{Name: "relaxed", Title: "pgpilot relaxed", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 1},
+		{Name: "strict", Title: "pgpilot strict", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1},
+		{Name: "relaxed-2", Title: "pgpilot relaxed, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 2},
+		{Name: "strict-2", Title: "pgpilot strict, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 2},
+	}
+}
+
+// Find gives the specs with these names, in the order of Specs.
+func Find(names []string) ([]Spec, error) {
+	var out []Spec
+	all := Specs()
+	for _, n := range names {
+		if !slices.ContainsFunc(all, func(s Spec) bool { return s.Name == n }) {
+			var known []string
+			for _, s := range all {
+				known = append(known, s.Name)
+			}
+			return nil, fmt.Errorf("there is no target %q: choose from %s", n, strings.Join(known, ", "))
+		}
+	}
+	for _, s := range all {
+		if slices.Contains(names, s.Name) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// Demand is what a case asks of a target.
+type Demand struct {
+	Protocol      workload.Protocol
+	Clients, Idle int
+}
+
+// oneEach reports that every client has a server connection of its own.
+func (s Spec) oneEach() bool {
+	return s.Kind == Direct || s.Kind == Pgpool || s.Pool == config.Session
+}

@@ -1,0 +1,93 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/pgpilot/pgpilot/libs/lab"
+)
+
+// Target is something that runs and takes clients.
+type Target interface {
+	// DSN is the URL for clients.
+	DSN() string
+	// Proxy are the pids of what stands in a statement's way, All those of everything
+	// that belongs to the target. Both are empty for direct.
+	Proxy() []int
+	All() []int
+	// Counters are what the target counts itself.
+	Counters(ctx context.Context) (Counters, error)
+	// Stop ends it.
+	Stop(ctx context.Context) error
+}
+
+// Counters are totals since a target was started.
+type Counters struct {
+	// Reads are statements known to read, Fallbacks those of them that had to go to the
+	// primary because of the session's fence.
+	Reads, Fallbacks float64
+}
+
+// Start starts what a spec says and returns when it takes clients. Its name, in folders
+// and logs, is the spec's.
+func (s *Stage) Start(ctx context.Context, spec Spec) (Target, error) {
+	dir, err := os.MkdirTemp(s.dir, spec.Name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("create the folder of %s: %w", spec.Name, err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open the folder of %s: %w", spec.Name, err)
+	}
+	switch spec.Kind {
+	case Direct:
+		return direct{s.Lab.Primary().DSN()}, nil
+	case PgBouncer:
+		return s.startPgBouncer(ctx, spec, dir)
+	case Pgpool:
+		return s.startPgpool(ctx, spec, dir)
+	case Pgpilot:
+		return s.startPgpilot(ctx, spec, dir)
+	}
+	return nil, fmt.Errorf("unknown kind of target %q", spec.Kind)
+}
+
+// direct is the primary itself.
+type direct struct{ dsn string }
+
+func (d direct) DSN() string                              { return d.dsn }
+func (direct) Proxy() []int                               { return nil }
+func (direct) All() []int                                 { return nil }
+func (direct) Counters(context.Context) (Counters, error) { return Counters{}, nil }
+func (direct) Stop(context.Context) error                 { return nil }
+
+// proxy is a target of one program.
+type proxy struct {
+	*process
+	port int
+}
+
+func (p proxy) DSN() string {
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(lab.User, lab.Password),
+		Host: address(p.port), Path: "/" + lab.Database, RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+func (p proxy) Proxy() []int                               { return []int{p.pid} }
+func (p proxy) All() []int                                 { return []int{p.pid} }
+func (p proxy) Counters(context.Context) (Counters, error) { return Counters{}, nil }
+func (p proxy) Stop(ctx context.Context) error             { return p.stop(ctx) }
+
+// writeFiles writes the configuration of a program, by file name.
+func writeFiles(dir string, files map[string]string) error {
+	for name, content := range files {
+		// The password in it is the lab's, which everybody knows.
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return fmt.Errorf("write a configuration: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package usage reads what processes and the machine have used, from /proc.
+package usage

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/certtest"
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/stack/stacktest"
+)
+
+// encrypted starts a stack that speaks TLS to clients and to servers, and whose servers
+// take nobody else.
+func encrypted(t *testing.T, o stacktest.Options) (r *rig, authority string) {
+	t.Helper()
+	ca := certtest.NewAuthority(t)
+	server, front := ca.Issue("server", "127.0.0.1"), ca.Issue("pgpilot", "127.0.0.1", "localhost")
+	cert, err := os.ReadFile(server.CertFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(server.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Lab = newCluster(t)
+	for _, m := range o.Lab.Members() {
+		if err := m.Encrypt(timeout(t), lab.Certificate{Cert: string(cert), Key: string(key)}); err != nil {
+			t.Fatal(err)
+		}
+		// The replicas' own connections and the superuser's stay as they are.
+		if err := m.SetAccess(timeout(t), "host all,replication postgres 127.0.0.1/32 scram-sha-256\nhostssl all,replication all 127.0.0.1/32 scram-sha-256\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rigOf(t, o, func(c *config.Config) {
+		c.ServerTLS = config.ServerTLS{Mode: config.SSLVerifyFull, RootCert: ca.File}
+		c.TLS.CertFile, c.TLS.KeyFile = front.CertFile, front.KeyFile
+	}), ca.File
+}
+
+// secure is what a client adds to its connection string.
+func secure(authority string) string {
+	return "sslmode=verify-full channel_binding=require sslrootcert=" + authority
+}
+
+func TestTLSOnBothSides(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{})
+	c, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.must("CREATE TABLE notes (body text)")
+	r.until("the session reads from a replica", func() bool { return c.port() != r.Lab.Primary().Port })
+
+	// Everything that pgpilot has to a server is encrypted.
+	if got := c.one("/* pgpilot: primary */ SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE usename = '" + lab.User + "' AND NOT s.ssl"); got != "0" {
+		t.Errorf("%s connections of pgpilot are in the clear", got)
+	}
+	if got := c.one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"); got != "t" {
+		t.Errorf("ssl is %s for a session", got)
+	}
+
+	for range 20 { // written, and read at once from wherever it may be
+		c.must("INSERT INTO notes VALUES ('x')")
+	}
+	if got := c.one("SELECT count(*) FROM notes"); got != "20" {
+		t.Errorf("read %s of 20 own writes", got)
+	}
+	if n := len(c.one("SELECT repeat('y', 30000000)")); n != 30000000 {
+		t.Errorf("%d bytes of an answer of 30 MB", n)
+	}
+	if got := c.one("SELECT length('" + strings.Repeat("z", 10000000) + "')"); got != "10000000" {
+		t.Errorf("%s bytes of a statement of 10 MB arrived", got)
+	}
+	var data strings.Builder
+	for n := range 200000 {
+		fmt.Fprintf(&data, "row %d\n", n)
+	}
+	if _, err := c.conn.CopyFrom(timeout(t), strings.NewReader(data.String()), "COPY notes FROM STDIN"); err != nil {
+		t.Fatal(err)
+	}
+	var back strings.Builder
+	if _, err := c.conn.CopyTo(timeout(t), &back, "COPY notes TO STDOUT"); err != nil || back.Len() != data.Len()+20*len("x\n") {
+		t.Errorf("copied %d bytes back, %v", back.Len(), err)
+	}
+
+	var all []*client
+	for _, m := range r.Lab.Members() {
+		all = append(all, direct(t, m))
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.run("SELECT pg_sleep(600)")
+		done <- err
+	}()
+	awaitSleep(t, all)
+	c.cancel()
+	if err := <-done; sqlstate(err) != "57014" {
+		t.Errorf("canceled: %v", err)
+	}
+	if got := c.one("SELECT 'alive'"); got != "alive" {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
+// psql is what people have.
+func TestPsqlOverTLS(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{})
+	psql := func(how, sql string) (string, error) {
+		cmd := exec.CommandContext(timeout(t), "psql", "-X", "-w", "-At", "-v", "ON_ERROR_STOP=1", "-c", sql,
+			fmt.Sprintf("host=localhost port=%d user=%s password=%s dbname=%s %s", r.port, lab.User, lab.Password, lab.Database, how))
+		cmd.Env = append(os.Environ(), "LC_ALL=C", "PGPASSFILE=/dev/null")
+		out, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	for _, how := range []string{"", "sslmode=disable", "sslmode=require", secure(authority)} {
+		if out, err := psql(how, "SELECT count(*) FROM generate_series(1, 100000)"); err != nil || out != "100000" {
+			t.Errorf("%q: %s, %v", how, out, err)
+		}
+	}
+	if out, _ := psql(secure(authority), `\conninfo`); !strings.Contains(out, "TLSv1.3") {
+		t.Errorf("psql says %q", out)
+	}
+}
+
+// A killed router ends its sessions, and their clients see a clean end. The TLS
+// connections of others do not notice.
+func TestKilledRouterOverTLS(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{Routers: 2})
+	var all []*client
+	for range 8 {
+		c, err := r.dial(secure(authority))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.one("SELECT 1")
+		all = append(all, c)
+	}
+	r.kill("router", 1)
+	alive := 0
+	for _, c := range all {
+		h, err := c.conn.Hijack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Conn.Close()
+		if err := h.Conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		switch b, err := io.ReadAll(h.Conn); {
+		case err == nil && len(b) == 0:
+		case os.IsTimeout(err) && len(b) == 0:
+			alive++
+		default:
+			t.Errorf("a client sees %q, %v", b, err)
+		}
+	}
+	if alive != 4 {
+		t.Errorf("%d of 8 sessions live on, want those of the other router", alive)
+	}
+}
+
+// pgbench works over TLS in every protocol, with reads on the replicas.
+func TestPgbenchOverTLS(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{})
+	bench := func(args ...string) string {
+		cmd := exec.CommandContext(timeout(t), "pgbench", append(args, "-h", "localhost", "-p", fmt.Sprint(r.port), "-U", lab.User, lab.Database)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C", "PGPASSWORD="+lab.Password, "PGSSLMODE=verify-full", "PGSSLROOTCERT="+authority)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("pgbench %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	bench("-i", "-q", "-s", "1")
+	r.caughtUp()
+	for _, mode := range []string{"simple", "extended", "prepared"} {
+		if out := bench("-n", "-S", "-M", mode, "-c", "4", "-t", "200"); !strings.Contains(out, "number of transactions actually processed: 800/800") {
+			t.Errorf("%s: %s", mode, out)
+		}
+		if out := bench("-n", "-M", mode, "-c", "4", "-t", "50", "-C"); !strings.Contains(out, "number of transactions actually processed: 200/200") {
+			t.Errorf("%s, connecting anew each time: %s", mode, out)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package catalog
+
+import (
+	"strings"
+
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// plpgsql reads the words of a PL/pgSQL body, whose lexical rules are those of
+// SQL: whatever it calls, reads or writes is among them, except for EXECUTE, whose
+// text is made at run time. PostgreSQL sees to it that a function which is not
+// volatile runs nothing but queries. Of a volatile one the commands are looked at,
+// too: each begins where a statement may begin.
+func plpgsql(text string, volatile bool) body {
+	r := reader{lexer: sqltoken.NewLexer([]byte(text), newestMajor), text: text, seen: make(map[use]bool)}
+	for _, name := range implied {
+		r.note(use{kind: useOperator, name: name})
+	}
+	if !r.scan() {
+		return body{reason: "has a body that cannot be read"}
+	}
+	for i, w := range r.words {
+		if reason := r.word(i, w); reason != "" {
+			return body{reason: reason, effects: r.effects}
+		}
+	}
+	if volatile {
+		for i := range r.words {
+			if reason := r.command(i); reason != "" {
+				return body{reason: reason, effects: r.effects}
+			}
+		}
+	}
+	return body{uses: r.uses, effects: r.effects, writes: volatile && r.writes}
+}
+
+// reader is a PL/pgSQL body being read.
+type reader struct {
+	lexer sqltoken.Lexer
+	text  string
+	words []word
+	seen  map[use]bool
+	// declaring says that the token is among the declarations of a block.
+	declaring bool
+	uses      []use
+	effects   verdict.Effect
+	writes    bool
+	// truncates says that the token is in a TRUNCATE.
+	truncates bool
+}
+
+// word is a token that is no comment: a folded word, the name in a quoted
+// identifier, or the text of anything else.
+type word struct {
+	kind sqltoken.Kind
+	text string
+}
+
+// is reports whether the token is one of the given, unquoted.
+func (w word) is(texts ...string) bool {
+	if w.kind == sqltoken.QuotedIdent || w.kind == sqltoken.String {
+		return false
+	}
+	for _, t := range texts {
+		if w.text == t {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reader) note(u use) {
+	if !r.seen[u] {
+		r.seen[u] = true
+		r.uses = append(r.uses, u)
+	}
+}
+
+// scan takes the text apart. It reports false if that cannot be done.
+func (r *reader) scan() bool {
+	for {
+		t, err := r.lexer.Next()
+		if err != nil {
+			return false
+		}
+		w := word{t.Kind, r.text[t.Start:t.End]}
+		switch {
+		case t.Kind == sqltoken.EOF:
+			return true
+		case t.IsComment():
+			continue
+		case t.Kind == sqltoken.Word:
+			w.text = fold(w.text)
+		case t.Kind == sqltoken.QuotedIdent:
+			var ok bool
+			if w.text, ok = unquote(w.text); !ok {
+				return false
+			}
+		case t.Kind == sqltoken.UnicodeIdent:
+			return false
+		}
+		r.words = append(r.words, w)
+	}
+}
+
+// at gives a token; a zero one beyond the ends.
+func (r *reader) at(i int) word {
+	if i < 0 || i >= len(r.words) {
+		return word{}
+	}
+	return r.words[i]
+}
+
+// word notes what a token may name. It gives the reason if the body is beyond
+// judgement.
+func (r *reader) word(i int, w word) string {
+	switch {
+	case w.kind == sqltoken.Word && w.text == "execute":
+		return "runs SQL that it makes itself (EXECUTE)"
+	case isName(w.kind) && strings.HasPrefix(w.text, "pg_temp"):
+		r.effects |= verdict.Session
+		return "uses temporary objects"
+	case w.text == "set_config" && isName(w.kind) && r.endsWithTransaction(i):
+		return ""
+	}
+	if isName(w.kind) {
+		r.note(use{kind: useWord, name: w.text})
+	} else if operator[w.kind] {
+		r.note(use{kind: useOperator, name: w.text})
+	}
+	return ""
+}
+
+func isName(k sqltoken.Kind) bool { return k == sqltoken.Word || k == sqltoken.QuotedIdent }
+
+// endsWithTransaction reports whether a call of set_config has the keyword TRUE as
+// its last argument.
+func (r *reader) endsWithTransaction(i int) bool {
+	if !r.at(i+1).is("(") || r.at(i-1).is(".") && !r.at(i-2).is("pg_catalog") {
+		return false
+	}
+	depth, commas := 0, 0
+	for i++; i < len(r.words); i++ {
+		switch w := r.words[i]; {
+		case w.is("(", "["):
+			depth++
+		case w.is(")", "]"):
+			if depth--; depth == 0 {
+				return commas == 2 && r.at(i-1).is("true") && r.at(i-2).is(",")
+			}
+		case w.is(",") && depth == 1:
+			commas++
+		}
+	}
+	return false
+}
+
+// command looks at a token where a statement may begin: after a semicolon, BEGIN,
+// THEN, ELSE, LOOP or a label ("PL/pgSQL", "Structure of PL/pgSQL", "Control
+// Structures"). It gives the reason if nothing is known of what is run.
+func (r *reader) command(i int) string {
+	w := r.words[i]
+	if w.kind == sqltoken.Word && writers[w.text] {
+		r.writes = true
+	}
+	if w.kind != sqltoken.Word {
+		return ""
+	}
+	before := r.at(i - 1)
+	sure := i == 0 || before.is(";", "begin", "loop") || before.kind == sqltoken.Operator && strings.HasSuffix(before.text, ">>")
+	// THEN and ELSE are also those of CASE and MERGE, with an expression behind them.
+	perhaps := before.is("then", "else")
+	next := r.at(i + 1)
+	switch {
+	case w.text == "cascade" && r.truncates:
+		return "truncates tables that it does not name"
+	case !sure && !perhaps, next.is(":=", "=", ".", "["):
+		return ""
+	case w.text == "declare" && perhaps:
+		return "has a block that is hard to tell from an expression"
+	case quietCommands[w.text]:
+		r.declaring = w.text == "declare" || r.declaring && w.text != "begin"
+		r.truncates = w.text == "truncate"
+		return ""
+	case w.text == "do" && next.is("nothing"), w.text == "set" && next.is("local", "constraints", "transaction"):
+		return ""
+	case !r.declaring && (w.text == "set" || w.text == "reset" || w.text == "listen" || w.text == "unlisten"):
+		r.effects |= verdict.Session
+		return ""
+	case (perhaps || r.declaring) && !loudCommands[w.text]:
+		return "" // an expression, or the name of a variable
+	}
+	for j := i + 1; w.text == "create" && j < i+5; j++ {
+		if r.at(j).is("temp", "temporary") {
+			r.effects |= verdict.Session
+		}
+	}
+	return "runs the command " + strings.ToUpper(w.text)
+}
+
+// writers are the words without which a body writes no relation.
+var writers = wordSet("insert update delete merge truncate copy")
+
+// quietCommands begin the statements that do no more than their words say.
+var quietCommands = wordSet(`
+	if elsif elseif else case when loop while for foreach exit continue return raise assert perform
+	get open fetch move close null begin declare end exception
+	select insert update delete merge with values truncate lock notify call commit rollback`)
+
+// loudCommands begin all other commands of SQL, and those of PL/pgSQL that run one.
+var loudCommands = wordSet(`
+	abort alter analyse analyze checkpoint cluster comment copy create deallocate discard do
+	drop execute explain grant import listen load prepare reassign refresh reindex release repack reset
+	revoke savepoint security set show start table unlisten vacuum wait`)
+
+func wordSet(list string) map[string]bool {
+	out := make(map[string]bool)
+	for _, w := range strings.Fields(list) {
+		out[w] = true
+	}
+	return out
+}
+
+// operator are the kinds of tokens that may be one.
+var operator = map[sqltoken.Kind]bool{sqltoken.Operator: true, sqltoken.Self: true}
+
+// implied are the operators that syntax such as LIKE, IN and BETWEEN stands for,
+// and those whose tokens have kinds of their own.
+var implied = []string{"=", "<>", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~"}
+
+// newestMajor is the release whose lexical rules accept the most.
+const newestMajor = 18
+
+// fold lower-cases as PostgreSQL does in a multi-byte encoding.
+func fold(word string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, word)
+}
+
+// unquote gives the name in a quoted identifier without escapes.
+func unquote(word string) (string, bool) {
+	if len(word) < 2 || word[0] != '"' || word[len(word)-1] != '"' {
+		return "", false // U&"…"
+	}
+	return strings.ReplaceAll(word[1:len(word)-1], `""`, `"`), true
+}

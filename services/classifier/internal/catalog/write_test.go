@@ -1,0 +1,143 @@
+package catalog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
+)
+
+// What is added to a table after its first verdict must end that verdict.
+func TestWhatAWriteRunsIsNoticed(t *testing.T) {
+	c := labtest.Start(t, 0)
+	conn := connect(t, c.Primary().DSN())
+	exec(t, conn, `CREATE FUNCTION nasty() RETURNS int LANGUAGE plpgsql AS $$BEGIN EXECUTE ''; RETURN 1; END$$;
+		CREATE FUNCTION fires() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; END$$;
+		CREATE TABLE a (id int PRIMARY KEY, v int); CREATE TABLE nasty_default (id int DEFAULT nasty(), v int);
+		CREATE TABLE b (id int REFERENCES a DEFERRABLE, v int); CREATE TABLE c (id int, v int); CREATE TABLE d (id int, v int)`)
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT 1", verdict.Read)
+	d.wantChange(t, lab.Database)
+	for _, step := range []struct {
+		sql, text string
+		want      verdict.Effect
+	}{
+		{"CREATE TRIGGER x BEFORE INSERT ON a FOR EACH ROW EXECUTE FUNCTION fires()", "INSERT INTO a VALUES (1)", 0},
+		{"CREATE OR REPLACE FUNCTION fires() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN LISTEN x; RETURN NEW; END$$", "INSERT INTO a VALUES (1)", verdict.Session},
+		{"DROP TRIGGER x ON a", "INSERT INTO a VALUES (1)", 0},
+		{"ALTER TABLE a ALTER v SET DEFAULT nasty()", "INSERT INTO a VALUES (1)", verdict.Unproven},
+		{"ALTER TABLE a ALTER v DROP DEFAULT", "INSERT INTO a VALUES (1)", 0},
+		{"ALTER TABLE a ALTER v SET NOT NULL; ALTER TABLE a ALTER v ADD GENERATED ALWAYS AS IDENTITY", "INSERT INTO a VALUES (1)", verdict.Sequences},
+		{"ALTER TABLE b ALTER v SET DEFAULT nasty()", "DELETE FROM a", verdict.Sequences},
+		{"ALTER TABLE b ADD FOREIGN KEY (id) REFERENCES a ON DELETE SET DEFAULT", "DELETE FROM a", verdict.Sequences | verdict.Unproven},
+		{"CREATE RULE x AS ON INSERT TO c DO ALSO INSERT INTO nasty_default (v) VALUES (1)", "INSERT INTO c VALUES (1)", verdict.Unproven},
+		{"CREATE POLICY x ON d FOR INSERT WITH CHECK (nasty() > 0)", "INSERT INTO d VALUES (1)", 0},
+		{"ALTER TABLE d ENABLE ROW LEVEL SECURITY", "INSERT INTO d VALUES (1)", verdict.Unproven},
+	} {
+		for len(d.changed) > 0 {
+			<-d.changed
+		}
+		before := d.judge(step.text)
+		exec(t, conn, step.sql)
+		d.Look(lab.Database)
+		if before.Effects != step.want {
+			d.wantChange(t, lab.Database)
+		}
+		for deadline := time.Now().Add(patience); ; {
+			at := d.Of(lab.Database)
+			o := judge.Judge(step.text, at)
+			if o.Kind == verdict.Write && o.Effects == step.want && !o.Unknown {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("after %s: %s: %v %v, want %v", step.sql, step.text, o.Effects, o.Reason, step.want)
+			}
+			d.Again(lab.Database, at)
+		}
+	}
+}
+
+func TestEventTriggersRunWithDefinitions(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	d := open(t, c, nil)
+	if o := d.judge("CREATE TABLE x (a int)"); o.Effects != 0 {
+		t.Fatalf("%v without an event trigger", o.Effects)
+	}
+	d.wantChange(t, lab.Database)
+	exec(t, super, `CREATE FUNCTION hears() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN SET work_mem = '5MB'; END$$;
+		CREATE EVENT TRIGGER x ON ddl_command_end EXECUTE FUNCTION hears();
+		CREATE FUNCTION defines() RETURNS int LANGUAGE sql AS 'CREATE TABLE IF NOT EXISTS y (a int); SELECT 1';
+		CREATE TABLE y (a int)`)
+	d.Look(lab.Database)
+	d.wantChange(t, lab.Database)
+	for _, text := range []string{"CREATE TABLE x (a int)", "DROP TABLE y", "GRANT SELECT ON y TO PUBLIC", "COMMENT ON TABLE y IS 'x'",
+		"SELECT 1 INTO x", "CREATE TABLE x AS SELECT 1", "ALTER TABLE y ADD b int", "SELECT defines()"} {
+		if o := d.judge(text); o.Effects != verdict.Session {
+			t.Errorf("%s: %v, want %v", text, o.Effects, verdict.Session)
+		}
+	}
+	if o := d.judge("INSERT INTO y VALUES (1)"); o.Effects != 0 {
+		t.Errorf("an INSERT defines nothing: %v", o.Effects)
+	}
+}
+
+func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		refused bool
+		effects verdict.Effect
+		writes  bool
+	}{
+		"nothing":                     {text: "BEGIN END"},
+		"assignments":                 {text: "DECLARE a int := 1; show int; b.c%TYPE; BEGIN a := 2; a = 3; n.a := 4; n[1] := 5; END", refused: true},
+		"declarations":                {text: "DECLARE a int := 1; shown int; b c.d%TYPE; BEGIN a := 2; a = 3; n.a := 4; n[1] := 5; END"},
+		"declared twice":              {text: "DECLARE a int; b int; BEGIN DECLARE c int; d int; BEGIN NULL; END; SET ROLE x; END", effects: verdict.Session},
+		"set behind declarations":     {text: "DECLARE a int; BEGIN SET ROLE x; END", effects: verdict.Session},
+		"set among declarations":      {text: "DECLARE a int; SET work_mem = 1; BEGIN NULL; END", refused: true},
+		"set after THEN":              {text: "BEGIN IF a THEN SET ROLE x; END IF; END", effects: verdict.Session},
+		"set after ELSE":              {text: "BEGIN IF a THEN NULL; ELSE SET ROLE x; END IF; END", effects: verdict.Session},
+		"set after LOOP":              {text: "BEGIN LOOP SET ROLE x; END LOOP; END", effects: verdict.Session},
+		"set after a label":           {text: "BEGIN <<a>>SET ROLE x; END", effects: verdict.Session},
+		"set behind a comment":        {text: "BEGIN /* x */ SET -- y\n ROLE x; END", effects: verdict.Session},
+		"set local":                   {text: "BEGIN SET LOCAL ROLE x; SET CONSTRAINTS ALL DEFERRED; END"},
+		"reset":                       {text: "BEGIN RESET ALL; END", effects: verdict.Session},
+		"update":                      {text: "BEGIN UPDATE t SET a = 1; INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2; END", writes: true},
+		"merge":                       {text: "BEGIN MERGE INTO t USING u ON true WHEN MATCHED THEN UPDATE SET a = 1 WHEN NOT MATCHED THEN DO NOTHING; END", writes: true},
+		"read":                        {text: "BEGIN SELECT a INTO b FROM t; PERFORM 1; RETURN QUERY SELECT 1; END"},
+		"case":                        {text: "BEGIN a := CASE WHEN b THEN c ELSE d END; CASE a WHEN 1 THEN b := 2; ELSE NULL; END CASE; END"},
+		"execute in a loop":           {text: "BEGIN FOR r IN EXECUTE 'x' LOOP NULL; END LOOP; END", refused: true},
+		"temporary table":             {text: "BEGIN CREATE TEMP TABLE x (a int); END", refused: true, effects: verdict.Session},
+		"temporary schema":            {text: "BEGIN INSERT INTO pg_temp.x VALUES (1); END", refused: true, effects: verdict.Session},
+		"a column named temp":         {text: "BEGIN NEW.temp := 1; RETURN NEW; END"},
+		"definition":                  {text: "BEGIN DROP TABLE x; END", refused: true},
+		"prepare":                     {text: "BEGIN PREPARE x AS SELECT 1; END", refused: true},
+		"do":                          {text: "BEGIN DO 'BEGIN END'; END", refused: true},
+		"truncate":                    {text: "BEGIN TRUNCATE a, b; END", writes: true},
+		"truncate cascade":            {text: "BEGIN TRUNCATE a CASCADE; END", refused: true},
+		"local setting":               {text: "BEGIN PERFORM set_config('a.b', f(x, y), true); PERFORM pg_catalog.set_config('a.b', 'x', TRUE); END"},
+		"a block in THEN":             {text: "BEGIN IF a THEN DECLARE b int; BEGIN NULL; END; END IF; END", refused: true},
+		"a block in a handler":        {text: "BEGIN NULL; EXCEPTION WHEN OTHERS THEN BEGIN RESET ROLE; END; END", effects: verdict.Session},
+		"procedure with transactions": {text: "BEGIN COMMIT; CALL p(1); ROLLBACK; END"},
+		"command of a later release":  {text: "BEGIN FROBNICATE x; END", refused: true},
+	} {
+		b := plpgsql(c.text, true)
+		if (b.reason != "") != c.refused || b.effects != c.effects || b.writes != c.writes {
+			t.Errorf("%s: reason %q, effects %v, writes %v", name, b.reason, b.effects, b.writes)
+		}
+	}
+	for _, text := range []string{"BEGIN PERFORM set_config('a.b', 'true', false); END", "BEGIN PERFORM set_config('a.b', 'x', v); END",
+		"BEGIN PERFORM set_config('a.b', 'x', true AND false); END", "BEGIN PERFORM set_config('a.b', 'x', false OR true); END",
+		"BEGIN PERFORM f(set_config, 1, true); END", "BEGIN PERFORM s.set_config('a', 'b', true); END"} {
+		names := false
+		for _, u := range plpgsql(text, true).uses {
+			names = names || u.kind == useWord && u.name == "set_config"
+		}
+		if !names {
+			t.Errorf("%s: set_config is overlooked", text)
+		}
+	}
+}
