@@ -70,8 +70,14 @@ test: test-deps check-fmt build check-modules ## everything that must pass
 
 .PHONY: check-fmt
 check-fmt:
-	@unformatted=$$(gofmt -l $(MODULES)) && if [ -n "$$unformatted" ]; then \
+	@unformatted=$$(gofmt -l $(MODULES) deploy) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+
+# What deploys pgpilot has a module of its own, outside the workspace: its tests read
+# manifests with libraries that no service needs.
+.PHONY: test-deploy
+test-deploy: ## check the manifests, units, dashboard and examples in deploy/
+	cd deploy && GOWORK=off go vet -tags compose ./... && GOWORK=off go test ./...
 
 # Each module must also build without the workspace.
 .PHONY: check-modules
@@ -83,7 +89,7 @@ check-modules:
 
 .PHONY: fmt
 fmt: ## format the sources
-	gofmt -w $(MODULES)
+	gofmt -w $(MODULES) deploy
 
 # Results that are there are continued: see bench/README.md for BENCHFLAGS.
 .PHONY: bench
@@ -103,3 +109,23 @@ lint: $(BIN)/golangci-lint ## run the linters
 $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN)
 	cd tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+COMPOSE := deploy/compose/with-docker.sh docker compose --file deploy/compose/compose.yaml
+
+.PHONY: compose-up
+compose-up: ## start everything in containers and say how to connect [ROUTERS=n]
+	@PGPILOT_VERSION=$(VERSION) PGPILOT_REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) \
+		$(COMPOSE) up --detach --build --wait $(if $(ROUTERS),--no-recreate --scale router=$(ROUTERS))
+	@echo 'connect with: psql "host=localhost port=$${PGPILOT_PORT:-6432} dbname=pgpilot user=pgpilot"   # password: pgpilot'
+
+.PHONY: compose-down
+compose-down: ## stop the containers and remove them, their networks and their data
+	@$(COMPOSE) --profile '*' down --volumes --remove-orphans
+
+.PHONY: compose-test
+compose-test: ## start everything in containers under another name, restart and scale it under load [ROUNDS=n] [STRICT=1]
+	@deploy/compose/test.sh -rounds $(or $(ROUNDS),3) $(if $(STRICT),-strict)
+
+.PHONY: images-local
+images-local: ## build stand-ins for the base images from Debian packages, where no registry can be reached
+	@deploy/compose/with-docker.sh deploy/images/local.sh

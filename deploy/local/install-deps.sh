@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what make up needs and this machine does not have, and with --test the drivers
-# that make test tries too. What is there is left as it is: upgrading PostgreSQL under
+# Installs what make up needs and this machine does not have, with --test the drivers
+# that make test tries too, and with --containers instead of all that what make
+# compose-test needs. What is there is left as it is: upgrading PostgreSQL under
 # running servers breaks them.
 set -euo pipefail
 
@@ -30,13 +31,14 @@ have_go() {
 	at_least "${version#go}"
 }
 
-# test_deps adds what e2e/clients needs to missing. Its Python modules may belong to
+# test_deps adds what e2e/clients and deploy/systemd need to missing. Its Python modules may belong to
 # another Python than the first on the path.
 test_deps() {
 	local module
 	for module in psycopg psycopg2; do
 		python3 -c "import $module" 2>/dev/null || /usr/bin/python3 -c "import $module" 2>/dev/null || missing+=("python3-$module")
 	done
+	have systemd-analyze || missing+=(systemd)
 	have javac || missing+=(default-jdk-headless)
 	[ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
 	have node || missing+=(nodejs)
@@ -56,21 +58,35 @@ node_modules() {
 }
 
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
-tests=no
+# container_deps adds a Docker engine to missing, unless one answers or can be started,
+# and on Debian what makes the base images where no registry can be reached.
+container_deps() {
+	if ! have docker || ! docker version >/dev/null 2>&1; then
+		have docker && have dockerd || missing+=(docker.io)
+		have iptables || missing+=(iptables)
+	fi
+	have debootstrap || ! have apt-get || missing+=(debootstrap)
+}
+
+tests=no containers=no
 case "${1:-}" in
 --test) tests=yes ;;
+--containers) containers=yes ;;
 '') ;;
-*) fail "the only argument is --test, which installs what make test needs too" ;;
+*) fail "the only arguments are --test and --containers, for what make test or make compose-test needs" ;;
 esac
 
 missing=()
 [ $tests = yes ] && test_deps
+[ $containers = yes ] && container_deps
 have git || missing+=(git)
 have make || missing+=(make)
-have gcc || missing+=(gcc libc6-dev)
-have psql || missing+=(postgresql-client)
 server=no
-have_postgres || server=yes
+if [ $containers = no ]; then
+	have gcc || missing+=(gcc libc6-dev)
+	have psql || missing+=(postgresql-client)
+	have_postgres || server=yes
+fi
 golang=no
 have_go || golang=yes
 

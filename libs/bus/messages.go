@@ -71,8 +71,8 @@ type Topology struct {
 	Generation uint64 `json:"generation"`
 	Publisher  string `json:"publisher"`
 	// Primary is the name of the backend that accepts writes, empty when none is
-	// known, more than one claims to, or the one that does is on an older timeline than
-	// another member. It keeps its place while it is ill, until another one turns up.
+	// known, more than one claims to and none was promoted from the others, or the one
+	// that does is on an older timeline than another member. It keeps its place while it is ill, until another one turns up.
 	Primary string   `json:"primary"`
 	Members []Member `json:"members"`
 	// SwitchPoints lists, for the primary's timeline, where each earlier timeline

@@ -27,7 +27,9 @@ type Config struct {
 	TCP           TCP           `json:"tcp"`
 	Limits        Limits        `json:"limits"`
 	Pool          Pool          `json:"pool"`
+	Servers       Servers       `json:"backends"`
 	Health        Health        `json:"health"`
+	Failover      Failover      `json:"failover"`
 	Fencing       Fencing       `json:"fencing"`
 	Routing       Routing       `json:"routing"`
 	Classify      Classify      `json:"classify"`
@@ -80,15 +82,39 @@ type Pool struct {
 	Mode string `json:"mode" reload:"restart"`
 	// MaxSize is the most server connections, divided between the host's routers.
 	MaxSize int `json:"max_size"`
+	// Primary and Replica are the most connections to the primary and to each replica,
+	// where they are not MaxSize; 0: they are.
+	Primary int `json:"primary"`
+	Replica int `json:"replica"`
+	// MinSize is how many connections a pool that is used keeps open, made in the
+	// background and divided between the host's routers.
+	MinSize int `json:"min_size"`
 	// MaxWaiters is how many sessions may queue for a connection; more are refused.
 	MaxWaiters int `json:"max_waiters"`
 	// AcquireTimeout is the longest wait for a connection.
 	AcquireTimeout Duration `json:"acquire_timeout"`
 	// IdleTimeout closes a server connection unused for this long.
 	IdleTimeout Duration `json:"idle_timeout"`
+	// MaxLifetime closes a server connection this long after it was made, once nobody
+	// uses it. 0: never.
+	MaxLifetime Duration `json:"max_lifetime"`
 	// MaxPreparedStatements is how many prepared statements a server connection
 	// keeps; the one unused for longest makes room for another.
 	MaxPreparedStatements int `json:"max_prepared_statements"`
+}
+
+// Servers' limits.
+type Servers struct {
+	// MaxConnections is the most connections of this host's routers to one server, of
+	// all its pools together, pgpilot's own not counted. 0: no limit but the pools'.
+	MaxConnections int `json:"max_connections"`
+}
+
+// Failover says what happens while there is no primary.
+type Failover struct {
+	// Wait is how long a statement that needs the primary waits for one while it is
+	// lost or in doubt.
+	Wait Duration `json:"wait"`
 }
 
 // Health of servers as the lagpoller judges it.
@@ -194,8 +220,9 @@ func Default() *Config {
 		TLS:           TLS{Mode: TLSAllow, ClientCert: NoClientCert, MinProtocolVersion: TLSv12},
 		TCP:           TCP{KeepalivesIdle: Duration(time.Minute), KeepalivesInterval: Duration(10 * time.Second), KeepalivesCount: 6},
 		Limits:        Limits{MaxClients: 10000, LoginTimeout: Duration(60 * time.Second)},
-		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxPreparedStatements: 200},
+		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxLifetime: Duration(time.Hour), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
+		Failover:      Failover{Wait: Duration(10 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
 		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20},
@@ -207,4 +234,20 @@ func Default() *Config {
 // Backends lists the primary and the replicas, in the file's order.
 func (c *Config) Backends() []Backend {
 	return append([]Backend{c.Primary}, c.Replicas...)
+}
+
+// PrimarySize is the most connections of a pool to the primary.
+func (p *Pool) PrimarySize() int {
+	if p.Primary > 0 {
+		return p.Primary
+	}
+	return p.MaxSize
+}
+
+// ReplicaSize is the most connections of a pool to a replica.
+func (p *Pool) ReplicaSize() int {
+	if p.Replica > 0 {
+		return p.Replica
+	}
+	return p.MaxSize
 }

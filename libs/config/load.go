@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,20 @@ func Load(path string) (*Config, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	return Parse(data, path)
+}
+
+// RunDir gives the run directory that the file at path names, also when [Load]
+// would refuse the file for anything else: services that run go on with the file
+// they had, and have to be found. It is the default one if the file cannot be read.
+func RunDir(path string) string {
+	c := Default()
+	if data, err := os.ReadFile(path); err == nil {
+		named := struct {
+			RunDir *string `json:"run_dir"`
+		}{&c.RunDir}
+		_ = json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &named) // then it stays the default
+	}
+	return c.RunDir
 }
 
 // Parse checks a configuration and gives it with every default filled in.

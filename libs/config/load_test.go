@@ -180,3 +180,26 @@ func TestRunDirLengthIsThatOfRundir(t *testing.T) {
 		t.Errorf("a path of %d bytes is accepted by rundir but not here", len(longest)+1)
 	}
 }
+
+func TestRunDirOfARefusedFile(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"run_dir": "/srv/run", "primary": "a:1", "users": [{"name": "u", "password": "p"}]}`, "/srv/run"},
+		{`{"primry": "a:1", "run_dir": "/srv/run"}`, "/srv/run"},
+		{"\ufeff" + `{"run_dir": "/srv/run"}`, "/srv/run"},
+		{`{"primary": "a:1"}`, "/run/pgpilot"},
+		{`{"run_dir": null}`, "/run/pgpilot"},
+		{`{"run_dir": 7}`, "/run/pgpilot"},
+		{`{"run_dir": "/srv/run",`, "/run/pgpilot"},
+	} {
+		path := filepath.Join(t.TempDir(), "pgpilot.json")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := RunDir(path); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
+		}
+	}
+	if got := RunDir("/nonexistent"); got != "/run/pgpilot" {
+		t.Errorf("no file: got %q", got)
+	}
+}

@@ -41,10 +41,20 @@ func (p *problems) validate(c *Config) {
 
 	p.oneOf("pool.mode", c.Pool.Mode, Session, Transaction)
 	p.atLeast("pool.max_size", c.Pool.MaxSize, 1)
+	p.atLeast("pool.primary", c.Pool.Primary, 0)
+	p.atLeast("pool.replica", c.Pool.Replica, 0)
+	p.atLeast("pool.min_size", c.Pool.MinSize, 0)
+	if least := min(c.Pool.PrimarySize(), c.Pool.ReplicaSize()); c.Pool.MinSize > least {
+		p.invalid("pool.min_size", "%d is more than a pool may have, %d: make it at most that", c.Pool.MinSize, least)
+	}
+	p.atLeast("backends.max_connections", c.Servers.MaxConnections, 0)
 	p.atLeast("pool.max_waiters", c.Pool.MaxWaiters, 0)
 	p.atLeast("pool.max_prepared_statements", c.Pool.MaxPreparedStatements, 1)
 	p.positive("pool.acquire_timeout", c.Pool.AcquireTimeout)
 	p.positive("pool.idle_timeout", c.Pool.IdleTimeout)
+
+	p.notNegative("pool.max_lifetime", c.Pool.MaxLifetime, "for no limit")
+	p.notNegative("failover.wait", c.Failover.Wait, "not to wait at all")
 
 	p.positive("health.interval", c.Health.Interval)
 	p.positive("health.timeout", c.Health.Timeout)

@@ -73,6 +73,16 @@ func (d *Dir) Socket(service, id string) string { return d.Join(service + "." + 
 // HTTPSocket gives the path of a service instance's metrics and health socket.
 func (d *Dir) HTTPSocket(service, id string) string { return d.Join(service + "." + id + ".http.sock") }
 
+// HTTPSockets gives the paths of the metrics and health sockets of a service's
+// instances. Those of dead instances may be among them.
+func (d *Dir) HTTPSockets(service string) ([]string, error) {
+	paths, err := filepath.Glob(d.HTTPSocket(service, "*"))
+	if err != nil { // a run_dir with [ in its name
+		return nil, fmt.Errorf("list run_dir: %w", err)
+	}
+	return paths, nil
+}
+
 func (d *Dir) lock(service, id string) string { return d.Join(service + "." + id + ".lock") }
 
 // Secret reads the named secret of n random bytes, making it if this is its

@@ -12,6 +12,10 @@
 // says 503 until serve has called Env.Health.Ready and again once it is told to
 // stop.
 //
+// With -check a process asks running instances whether they are ready or alive
+// instead of becoming one: the health check of containers, which hold nothing but
+// the service's program.
+//
 // Signals: SIGTERM and SIGINT end the context that serve got, a second one ends
 // the process at once; SIGHUP reads the configuration again.
 package service

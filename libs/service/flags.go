@@ -15,6 +15,8 @@ type options struct {
 	id      string
 	level   slog.Level
 	version bool
+	// check is the page to ask the running instances for, instead of running one.
+	check string
 }
 
 // parseFlags reads a service's arguments. The error is flag.ErrHelp when only the
@@ -28,6 +30,14 @@ func parseFlags(name string, args []string, w io.Writer) (options, error) {
 	fs.Func("log-level", "least `level` to log: debug, info, warn or error (default info)", func(s string) (err error) {
 		o.level, err = obs.ParseLevel(s)
 		return err
+	})
+	fs.Func("check", "ask the instances that run here, or the one with -id, and exit with 0 or 1: `ready` or alive", func(s string) error {
+		page, ok := checks[s]
+		if !ok {
+			return fmt.Errorf("want ready or alive")
+		}
+		o.check = page
+		return nil
 	})
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {

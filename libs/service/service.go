@@ -54,6 +54,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, name stri
 			return exitUsage
 		}
 	}
+	if o.check != "" {
+		if err := check(ctx, config.RunDir(o.config), name, o.id, o.check); err != nil {
+			fmt.Fprintln(stderr, err)
+			return exitError
+		}
+		return exitClean
+	}
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

@@ -55,7 +55,7 @@ func TestRestartsChangeTheIncarnation(t *testing.T) {
 func TestPromotion(t *testing.T) {
 	c := labtest.Start(t, 2)
 	d := runDir(t)
-	start(t, d, configure(c))
+	lp := start(t, d, configure(c))
 	e := listen(t, d)
 	before := e.shape(t, "before", func(m bus.Topology) bool {
 		return m.Primary == "primary" && m.Members[1].Role == bus.Replica && m.Members[2].Role == bus.Replica
@@ -89,11 +89,20 @@ func TestPromotion(t *testing.T) {
 	wish(t, e, p)
 	e.lag(t, "replica2", "the wanted position", func(l bus.Lag) bool { return l.ReplayLSN >= p.LSN })
 
-	// The old primary comes back as it was: nobody writes to either of two.
+	// The old primary comes back as it was: the one that was promoted stays the
+	// primary, and the old one is told apart.
 	if err := c.Members()[0].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e.shape(t, "two primaries", func(m bus.Topology) bool { return m.Primary == "" && m.Members[0].Healthy && m.Members[1].Healthy })
+	e.shape(t, "two that answer as a primary", func(m bus.Topology) bool {
+		if m.Primary != "replica1" {
+			t.Fatalf("the primary is %q", m.Primary)
+		}
+		return m.Members[0].Healthy && m.Members[0].Role == bus.Primary && m.Members[1].Healthy
+	})
+	if m := lp.scrape(t); m["pgpilot_backend_superseded backend=primary"] != 1 {
+		t.Errorf("metrics: %v", m)
+	}
 }
 
 // A replica goes on with the old primary after another was promoted: it shows rows

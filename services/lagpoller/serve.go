@@ -75,7 +75,7 @@ func serve(ctx context.Context, env *service.Env) (err error) {
 
 func register(reg *prometheus.Registry, server *busserver.Server, desk *news.Desk) (*poll.Metrics, error) {
 	for _, c := range []prometheus.Collector{
-		cluster.NewCollector(desk.Snapshot, desk.Diverged),
+		cluster.NewCollector(desk.Snapshot, desk.Diverged, desk.Superseded),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pgpilot_bus_connections", Help: "Clients connected to the bus, this service included.",
 		}, func() float64 { return float64(server.Connections()) }),

@@ -8,17 +8,20 @@ import (
 
 // Collector shows the last messages as metrics, when they are asked for.
 type Collector struct {
-	snapshot                                 func() bus.LagSnapshot
-	diverged                                 func() []bus.Lag
-	healthy, lagBytes, lagSecs, divergedDesc *prometheus.Desc
+	snapshot                                                 func() bus.LagSnapshot
+	diverged, superseded                                     func() []bus.Lag
+	healthy, lagBytes, lagSecs, divergedDesc, supersededDesc *prometheus.Desc
 }
 
 // NewCollector takes the functions that give the last messages, and those of the
-// replicas that have diverged.
-func NewCollector(snapshot func() bus.LagSnapshot, diverged func() []bus.Lag) *Collector {
+// replicas that have diverged and of the primaries that are superseded.
+func NewCollector(snapshot func() bus.LagSnapshot, diverged, superseded func() []bus.Lag) *Collector {
 	return &Collector{
-		snapshot: snapshot,
-		diverged: diverged,
+		snapshot:   snapshot,
+		diverged:   diverged,
+		superseded: superseded,
+		supersededDesc: prometheus.NewDesc("pgpilot_backend_superseded",
+			"1 for a server that answers as a primary although another was promoted in its place; nothing is written to it. Absent for all others.", []string{"backend"}, nil),
 		healthy: prometheus.NewDesc("pgpilot_backend_healthy",
 			"1 if the server answers polls and has not left the primary's history, 0 if not.", []string{"backend", "role"}, nil),
 		lagBytes: prometheus.NewDesc("pgpilot_backend_lag_bytes",
@@ -36,6 +39,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.lagBytes
 	ch <- c.lagSecs
 	ch <- c.divergedDesc
+	ch <- c.supersededDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -55,5 +59,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, l := range c.diverged() {
 		ch <- prometheus.MustNewConstMetric(c.divergedDesc, prometheus.GaugeValue, 1, l.Backend)
+	}
+	for _, l := range c.superseded() {
+		ch <- prometheus.MustNewConstMetric(c.supersededDesc, prometheus.GaugeValue, 1, l.Backend)
 	}
 }

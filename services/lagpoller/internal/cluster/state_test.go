@@ -88,6 +88,7 @@ func TestAFailureKeepsTheLastPositions(t *testing.T) {
 }
 
 func TestPrimaryOfTheTopology(t *testing.T) {
+	points := []lsn.Position{{Timeline: 1, LSN: 5}}
 	for name, c := range map[string]struct {
 		tell func(s *State)
 		want string
@@ -96,10 +97,31 @@ func TestPrimaryOfTheTopology(t *testing.T) {
 		"the one that says so, whatever its place": {func(s *State) {
 			s.Observed("c", primary(1, 1, 9, 0), nil)
 		}, "c"},
-		"two that say so": {func(s *State) {
+		"two on one timeline": {func(s *State) {
+			s.Observed("a", primary(1, 2, 9, 0), points)
+			s.Observed("b", primary(1, 2, 9, 0), points)
+		}, ""},
+		"two, and nobody knows where the second came from": {func(s *State) {
 			s.Observed("a", primary(1, 1, 9, 0), nil)
 			s.Observed("b", primary(1, 2, 9, 0), nil)
 		}, ""},
+		"promoted while the other is there": {func(s *State) {
+			s.Observed("a", primary(1, 1, 9, 0), nil)
+			s.Observed("b", primary(1, 2, 9, 0), points)
+		}, "b"},
+		"the former one is back": {func(s *State) {
+			s.Observed("b", primary(1, 2, 9, 0), points)
+			s.Observed("a", primary(3, 1, 9, 2), nil)
+		}, "b"},
+		"two promoted from one": {func(s *State) {
+			s.Observed("a", primary(1, 2, 9, 0), points)
+			s.Observed("b", primary(1, 3, 9, 0), points)
+		}, ""},
+		"promoted twice, all there": {func(s *State) {
+			s.Observed("a", primary(1, 1, 9, 0), nil)
+			s.Observed("b", primary(1, 2, 9, 0), points)
+			s.Observed("c", primary(1, 3, 9, 0), []lsn.Position{{Timeline: 1, LSN: 5}, {Timeline: 2, LSN: 7}})
+		}, "c"},
 		"ill and nobody else": {func(s *State) {
 			s.Observed("a", primary(1, 1, 9, 0), nil)
 			s.Failed("a", errDown, true, clock(1))
@@ -128,6 +150,22 @@ func TestPrimaryOfTheTopology(t *testing.T) {
 		if got := s.Topology(clock(9)).Primary; got != c.want {
 			t.Errorf("%s: primary is %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestASupersededPrimaryIsNamed(t *testing.T) {
+	s := newState()
+	s.Observed("a", primary(1, 1, 9, 0), nil)
+	if l := s.Superseded(); len(l) != 0 {
+		t.Fatalf("the only primary is superseded: %v", l)
+	}
+	s.Observed("b", primary(1, 2, 9, 0), []lsn.Position{{Timeline: 1, LSN: 5}})
+	if l := s.Superseded(); len(l) != 1 || l[0].Backend != "a" {
+		t.Fatalf("superseded: %v, want a", l)
+	}
+	s.Failed("a", errDown, true, clock(1))
+	if l := s.Superseded(); len(l) != 0 {
+		t.Fatalf("one that is down is superseded: %v", l)
 	}
 }
 

@@ -37,26 +37,67 @@ func sameTopology(a, b bus.Topology) bool {
 	return a.Primary == b.Primary && slices.Equal(a.Members, b.Members) && slices.Equal(a.SwitchPoints, b.SwitchPoints)
 }
 
-// primary names the backend that accepts writes. Two that claim to are none:
-// pgpilot does not write to two. One on an older timeline than some other member
-// has seen is what a failover left behind. An ill primary stays the primary until
-// another one turns up: this lagpoller may be the only one that cannot reach it.
+// primary names the backend that accepts writes. Of several that claim to, it is the
+// one that was promoted from the others; if there is no such one, none is: pgpilot
+// does not write to two. One on an older timeline than some other member has seen is
+// what a failover left behind. An ill primary stays the primary until another one
+// turns up: this lagpoller may be the only one that cannot reach it.
 func (s *State) primary() string {
-	var candidates []string
+	var claims []string
 	for _, name := range s.order {
 		if l := &s.members[name].lag; l.Role == bus.Primary && l.Healthy {
-			candidates = append(candidates, name)
+			claims = append(claims, name)
 		}
 	}
-	if len(candidates) == 0 {
+	var chosen string
+	switch len(claims) {
+	case 0:
 		if m := s.members[s.topology.Primary]; m != nil && m.lag.Role == bus.Primary {
-			candidates = append(candidates, s.topology.Primary)
+			chosen = s.topology.Primary
 		}
+	case 1:
+		chosen = claims[0]
+	default:
+		chosen = s.successor(claims)
 	}
-	if len(candidates) != 1 || s.outdated(s.members[candidates[0]].lag.Incarnation) {
+	if chosen == "" || s.outdated(s.members[chosen].lag.Incarnation) {
 		return ""
 	}
-	return candidates[0]
+	return chosen
+}
+
+// successor gives the one of several primaries whose history has the timelines of
+// all others in it, each of which ended with a promotion; none if there is no such
+// one.
+func (s *State) successor(claims []string) string {
+	for _, name := range claims {
+		m := s.members[name]
+		if !slices.ContainsFunc(claims, func(other string) bool { return other != name && !m.succeeds(s.members[other]) }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// succeeds reports whether m's timeline branched off from o's.
+func (m *member) succeeds(o *member) bool {
+	a, b := m.lag.Incarnation, o.lag.Incarnation
+	return a.SystemID == b.SystemID && a.Timeline > b.Timeline &&
+		slices.ContainsFunc(m.points, func(end lsn.Position) bool { return end.Timeline == b.Timeline })
+}
+
+// Superseded lists the last messages of the servers that answer as a primary beside
+// the one that was promoted in their place, in the configuration's order. Nothing is
+// written to them.
+func (s *State) Superseded() []bus.Lag {
+	var out []bus.Lag
+	p := s.members[s.topology.Primary]
+	for _, name := range s.order {
+		if m := s.members[name]; p != nil && m.lag.Role == bus.Primary && m.lag.Healthy && p.succeeds(m) {
+			out = append(out, m.lag)
+		}
+	}
+	return out
 }
 
 // outdated reports whether another member of the same system is on a newer timeline.

@@ -27,8 +27,8 @@ type Desk struct {
 	state *cluster.State
 	// offline keeps one outage of the bus from filling the log.
 	offline bool
-	// diverged are the replicas that the log has been told about.
-	diverged map[string]bool
+	// told has what the log has been told about servers that must be looked after.
+	told map[string]bool
 }
 
 // NewDesk publishes on nc as the lagpoller instance named publisher.
@@ -74,20 +74,26 @@ func (d *Desk) tellLocked(lag bus.Lag, changed, ok bool) {
 	d.warnLocked()
 }
 
-// warnLocked tells the log once about each replica that has left the primary's
-// history.
+// warnLocked tells the log once about each server that somebody must look after.
 func (d *Desk) warnLocked() {
-	now := d.state.Diverged()
-	if len(now) == 0 && len(d.diverged) == 0 {
+	diverged, superseded := d.state.Diverged(), d.state.Superseded()
+	if len(diverged)+len(superseded)+len(d.told) == 0 {
 		return
 	}
-	before := d.diverged
-	d.diverged = make(map[string]bool, len(now))
-	for _, l := range now {
-		d.diverged[l.Backend] = true
-		if !before[l.Backend] {
-			d.log.Warn("replica is not used: it has left the primary's history", obs.KeyBackend, l.Backend, obs.KeyError, l.Error)
+	before := d.told
+	d.told = make(map[string]bool, len(diverged)+len(superseded))
+	warn := func(what string, l bus.Lag, args ...any) {
+		key := what + l.Backend
+		d.told[key] = true
+		if !before[key] {
+			d.log.Warn(what, append([]any{obs.KeyBackend, l.Backend}, args...)...)
 		}
+	}
+	for _, l := range diverged {
+		warn("replica is not used: it has left the primary's history", l, obs.KeyError, l.Error)
+	}
+	for _, l := range superseded {
+		warn("nothing is written to this server: it answers as a primary, but another was promoted in its place. Stop it, and rebuild it as a replica", l)
 	}
 }
 
@@ -133,6 +139,14 @@ func (d *Desk) Diverged() []bus.Lag {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.state.Diverged()
+}
+
+// Superseded gives the last messages of servers that answer as a primary although
+// another was promoted in their place.
+func (d *Desk) Superseded() []bus.Lag {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state.Superseded()
 }
 
 // Topology gives the present topology.

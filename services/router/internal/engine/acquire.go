@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -27,6 +26,10 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	r.Policy, r.MaxLag = e.policy, e.cfg.Routing.MaxLag.D()
 	r.Now = e.millis()
 	r.AllToPrimary = e.cfg.Routing.AllToPrimary
+	if r.Read && r.Fence.Timeline != e.timeline() {
+		c.follow()
+		r.Fence = c.s.Fence().Position()
+	}
 	c.wait.request = r
 	if !c.wait.fenced {
 		c.wait.since = e.now
@@ -134,6 +137,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 		table.Backends[b].Held++
 	}
 	s.owner, s.slot = c, slot
+	s.site.used, s.site.startup = e.now, s.Startup
 	c.conns[slot] = s
 	s.reading(true)
 	role := table.Backends[b].Role
@@ -170,9 +174,7 @@ func (e *Engine) queue(c *client, p *site) {
 	// Counted from here, so that sessions that come while connections are being made
 	// do not all choose the same server.
 	c.count(p.key.Backend, e.tracker.Table().Backends[p.key.Backend].Role)
-	e.limitWait(c, func() {
-		e.refuse(c, p.unavailable())
-	})
+	e.limitWait(c)
 	p.fill()
 }
 
@@ -181,29 +183,7 @@ func (e *Engine) strand(c *client) {
 	if !slices.Contains(e.stranded, c) {
 		e.stranded = append(e.stranded, c)
 	}
-	e.limitWait(c, func() {
-		e.unqueue(c)
-		e.refuse(c, &session.Problem{
-			Code:    "57P03",
-			Message: "no server accepts writes",
-			Detail:  "Servers that claim to be the primary: " + e.claimants() + ".",
-			Hint:    "Stop the one that is not to be the primary.",
-		})
-	})
-}
-
-// claimants names the servers that say they are the primary.
-func (e *Engine) claimants() string {
-	var names []string
-	for _, b := range e.tracker.Table().Backends {
-		if b.Role == route.RolePrimary && b.Healthy {
-			names = append(names, b.Name)
-		}
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	e.limitWait(c)
 }
 
 // unavailable says why a session got no connection of the pool in time.
@@ -218,11 +198,6 @@ func (p *site) unavailable() *session.Problem {
 		Detail:  fmt.Sprintf("All %d connections of this router's pool are in use.", p.Max),
 		Hint:    "pool.max_size and pool.acquire_timeout set these limits.",
 	}
-}
-
-// limitWait ends the wait after pool.acquire_timeout, counted from its start.
-func (e *Engine) limitWait(c *client, up func()) {
-	e.timers.Set(&c.wait.due, c.wait.since.Add(e.cfg.Pool.AcquireTimeout.D()), up)
 }
 
 // unqueue ends the session's wait for a connection, if it waits.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"strconv"
@@ -62,12 +61,19 @@ type Engine struct {
 	began    time.Time
 	turn     uint32
 	users    map[string]string // passwords by user
+	monitor  upstream.Credentials
+	// targets are the configured servers, by name.
+	targets map[string]dial.Server
 
 	tracker *topology.Tracker
-	servers []serverSite
-	pools   map[poolKey]*site
-	routers shareOfRouters
-	probe   probe
+	// servers are by the tracker's indexes.
+	servers []*serverSite
+	breaker poll.Timer
+	// lastPrimary is the latest server that was known to be the primary.
+	lastPrimary int
+	pools       map[poolKey]*site
+	routers     shareOfRouters
+	probe       probe
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
@@ -92,13 +98,6 @@ type Engine struct {
 	stopWork context.CancelFunc
 }
 
-// serverSite is one configured server.
-type serverSite struct {
-	name      string
-	target    dial.Server
-	connector *upstream.Connector
-}
-
 // New prepares an engine. Run starts it.
 func New(o Options) (*Engine, error) {
 	e := &Engine{
@@ -113,29 +112,11 @@ func New(o Options) (*Engine, error) {
 		scanner:   sqltoken.NewScanner(o.Secret),
 		routers:   shareOfRouters{count: 1},
 		began:     time.Now(),
+		now:       time.Now(),
 	}
-	var names []string
-	backends := o.Config.Backends()
-	if len(backends) > route.MaxBackends {
-		return nil, fmt.Errorf("%d servers are configured, at most %d are supported", len(backends), route.MaxBackends)
-	}
-	monitor, err := o.Config.Monitor.Secret()
+	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
+	err := e.apply(o.Config)
 	if err != nil {
-		return nil, err
-	}
-	for _, b := range backends {
-		t, err := dial.Of(b, o.Config.ServerTLS, o.Config.TCP)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, b.Name)
-		e.servers = append(e.servers, serverSite{
-			name: b.Name, target: t,
-			connector: upstream.NewConnector(t, upstream.Credentials{User: o.Config.Monitor.User, Password: monitor}, o.Config.Monitor.Database, connectTimeout),
-		})
-	}
-	e.tracker = topology.New(names, o.Config.Health.StaleAfter.D())
-	if err := e.apply(o.Config); err != nil {
 		return nil, err
 	}
 	if e.poller, err = poll.New(); err != nil {
@@ -247,7 +228,9 @@ func (e *Engine) Stop(within time.Duration) {
 // everySecond does what needs no haste.
 func (e *Engine) everySecond() {
 	e.tracker.Expire(e.now)
-	e.expireIdle()
+	e.tendPools()
+	e.watchSilent()
+	e.settleServers()
 	e.metrics.gauges(e)
 	e.retryStranded()
 	e.probe.start()
@@ -261,6 +244,16 @@ func (r inboxReader) event(poll.Event) { r.e.inbox.Run() }
 
 // apply takes what can change of the configuration.
 func (e *Engine) apply(c *config.Config) error {
+	monitor, err := c.Monitor.Secret()
+	if err != nil {
+		return err
+	}
+	targets := map[string]dial.Server{}
+	for _, b := range c.Backends() {
+		if targets[b.Name], err = dial.Of(b, c.ServerTLS, c.TCP); err != nil {
+			return err
+		}
+	}
 	users := make(map[string]string, len(c.Users))
 	for _, u := range c.Users {
 		secret, err := u.Secret()
@@ -269,7 +262,8 @@ func (e *Engine) apply(c *config.Config) error {
 		}
 		users[u.Name] = secret
 	}
-	e.cfg, e.users = c, users
+	e.cfg, e.users, e.targets = c, users, targets
+	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
 		Strict:     c.Fencing.Mode == config.Strict,
 		PerSession: c.Pool.Mode == config.Session,
@@ -278,11 +272,9 @@ func (e *Engine) apply(c *config.Config) error {
 		MaxStatements: c.Pool.MaxPreparedStatements,
 	}
 	e.policy = policyOf(c.Routing.Policy)
-	e.tracker.SetStaleAfter(c.Health.StaleAfter.D())
-	e.tracker.SetSlowStart(c.Routing.SlowStart.D())
-	for _, b := range c.Backends() {
-		e.tracker.SetWeight(e.tracker.Index(b.Name), b.Weight)
-	}
+	e.tracker.Set(e.trackerSettings(c))
+	e.settleServers()
+	e.equipServers()
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil

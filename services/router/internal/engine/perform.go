@@ -101,7 +101,11 @@ func (c *client) uncount() {
 func (c *client) count(backend int, role route.Role) {
 	c.uncount()
 	c.on, c.target, c.started = backend, role, c.e.now
-	c.e.tracker.Table().Backends[backend].InFlight++
+	b := &c.e.tracker.Table().Backends[backend]
+	if b.InFlight == 0 {
+		c.e.heardFrom(backend) // it had nothing to say before
+	}
+	b.InFlight++
 }
 
 // cancelOn asks the server to cancel what runs on the connection in the slot. The

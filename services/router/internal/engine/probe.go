@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -36,8 +37,11 @@ type probe struct {
 	// connecting says that the connection is being made; ready, that the statement
 	// is prepared.
 	connecting, ready bool
-	pause             poll.Timer
-	backoff           time.Duration
+	// toward is where that connection goes, turnBack gives it up.
+	toward   int
+	turnBack context.CancelFunc
+	pause    poll.Timer
+	backoff  time.Duration
 
 	// asked is what the connection has still to answer, oldest first.
 	asked []question
@@ -111,6 +115,9 @@ func (p *probe) start() {
 		return
 	}
 	if !p.open {
+		if p.connecting && p.toward != primary {
+			p.turnBack() // the wait for a server that is gone must not hold up the next one
+		}
 		p.connect(primary)
 		return
 	}
@@ -134,11 +141,14 @@ func (p *probe) connect(primary int) {
 	if p.connecting || p.pause.Active() || primary == route.None {
 		return
 	}
-	p.connecting = true
+	p.connecting, p.toward = true, primary
 	e := p.e
 	site := e.servers[primary]
+	ctx, stop := context.WithCancel(e.workCtx)
+	p.turnBack = stop
 	e.work.Go(func() {
-		m, err := site.connector.ConnectMonitor(e.workCtx, "pgpilot-probe")
+		defer stop()
+		m, err := site.connector.ConnectMonitor(ctx, "pgpilot-probe")
 		posted := e.Post(func() {
 			p.connecting = false
 			if err != nil {

@@ -87,6 +87,7 @@ func (s *server) event(ev poll.Event) {
 		s.broken = true
 	}
 	if s.broken && !s.closed {
+		s.e.lostConnection(s.site.key.Backend)
 		s.lost()
 	}
 }
@@ -112,6 +113,7 @@ func (s *server) receive(c *client) {
 		return
 	case poll.OK:
 	}
+	e.heardFrom(s.site.key.Backend)
 	b := s.received(e.buf[:n])
 	// Set aside: b may lie in it, and it is not unread any more unless the session
 	// says so.

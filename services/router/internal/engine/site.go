@@ -25,6 +25,10 @@ type site struct {
 	servers map[*server]struct{}
 	retry   poll.Timer
 	backoff time.Duration
+	// used is when a session last had a connection of it, startup what that was made
+	// with.
+	used    time.Time
+	startup string
 	// refusal is why the last connection could not be made; empty after one that was.
 	refusal string
 }
@@ -35,7 +39,7 @@ func (e *Engine) siteOf(backend int, l upstream.Login) *site {
 	p := e.pools[k]
 	if p == nil {
 		p = &site{e: e, key: k, servers: map[*server]struct{}{}}
-		p.Max = e.routers.of(e.cfg.Pool.MaxSize)
+		p.Max = e.sizeOf(backend)
 		e.pools[k] = p
 	}
 	return p
@@ -56,6 +60,9 @@ func (p *site) fill() {
 		return // the server has just refused
 	}
 	for {
+		if p.Wants() && p.Size() < p.Max && !p.room() {
+			return
+		}
 		startup, evict, evicts, ok := p.Connect()
 		if evicts {
 			p.forget(evict)
@@ -93,9 +100,9 @@ func (p *site) connect(startup string) {
 func (p *site) connected(startup string, m *upstream.Made) {
 	e := p.e
 	p.Connected(startup)
-	e.tracker.Connected(p.key.Backend)
+	e.connectedTo(p.key.Backend)
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
-	s.Startup = startup
+	s.Startup, s.Made = startup, e.now
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
 	if err := s.open(e, m.FD, s, poll.In); err != nil {
 		e.log.Error("cannot use server connection", obs.KeyError, err)
@@ -129,7 +136,7 @@ const (
 func (p *site) connectFailed(startup string, err error) {
 	e := p.e
 	var pg *pgconn.PgError
-	refused := errors.As(err, &pg) && !temporary(pg.Code)
+	denied := errors.As(err, &pg) && !temporary(pg.Code)
 	full := pg != nil && pg.Code == "53300"
 	level := slog.LevelWarn
 	if p.refusal == err.Error() {
@@ -138,14 +145,14 @@ func (p *site) connectFailed(startup string, err error) {
 	p.refusal = err.Error()
 	e.log.Log(e.workCtx, level, "cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
 	isPrimary := p.key.Backend == e.tracker.Table().Primary
-	if !refused && !full {
-		e.tracker.Failed(p.key.Backend, e.now)
+	if !denied && !full {
+		e.failed(p.key.Backend, refused)
 	}
-	giveUp := refused || !isPrimary && !full
+	giveUp := denied || !isPrimary && !full
 	for _, c := range p.ConnectFailed(startup, giveUp) {
 		c.wait.in = nil
 		c.uncount()
-		if refused && isPrimary {
+		if denied && isPrimary {
 			e.refuse(c, &session.Problem{Code: pg.Code, Message: pg.Message, Detail: pg.Detail, Hint: pg.Hint})
 			continue
 		}
@@ -153,6 +160,7 @@ func (p *site) connectFailed(startup string, err error) {
 		e.ready = append(e.ready, grant{c: c})
 	}
 	p.pause()
+	e.refill(p) // it has left room for others
 }
 
 // pause leaves the server alone for a while, longer each time.
@@ -175,7 +183,7 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max {
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) || e.starves(p) {
 		p.discard(s)
 		return
 	}
@@ -183,7 +191,7 @@ func (p *site) giveBack(s *server) {
 		e.ready = append(e.ready, grant{c: c, s: s})
 		return
 	}
-	p.fill() // its place may be wanted for one of another kind
+	e.refill(p) // its place may be wanted for one of another kind
 }
 
 // discard closes a connection that counts as lent or as idle.
@@ -195,29 +203,13 @@ func (p *site) discard(s *server) {
 		p.Drop()
 	}
 	p.forget(s)
-	p.fill()
+	p.e.refill(p)
 }
 
 // forget closes a connection that is out of the account already.
 func (p *site) forget(s *server) {
 	delete(p.servers, s)
 	s.hangup()
-}
-
-// expireIdle closes connections unused for pool.idle_timeout and those of ended
-// runs, and forgets pools nobody uses.
-func (e *Engine) expireIdle() {
-	for k, p := range e.pools {
-		before := e.now.Add(-e.cfg.Pool.IdleTimeout.D())
-		run := e.tracker.Run(k.Backend)
-		for _, s := range p.Expired(func(c *pool.Conn) bool { return c.IdleSince.Before(before) || c.Run != run }) {
-			p.forget(s)
-		}
-		if p.Size() == 0 && p.Waiters() == 0 {
-			e.timers.Stop(&p.retry)
-			delete(e.pools, k)
-		}
-	}
 }
 
 // shareOfRouters divides pool.max_size between the routers of this host.
@@ -242,11 +234,22 @@ func (e *Engine) Share(rank, count int) {
 	})
 }
 
+// sizeOf is the most connections of a pool to a server.
+func (e *Engine) sizeOf(backend int) int {
+	switch {
+	case e.tracker.Leaving(backend):
+		return 0
+	case backend == e.tracker.Table().Primary:
+		return e.routers.of(e.cfg.Pool.PrimarySize())
+	}
+	return e.routers.of(e.cfg.Pool.ReplicaSize())
+}
+
 // resize applies the pools' sizes. A pool that has become too large shrinks as
 // its idle connections are closed and its lent ones come back.
 func (e *Engine) resize() {
 	for _, p := range e.pools {
-		p.Max = e.routers.of(e.cfg.Pool.MaxSize)
+		p.Max = e.sizeOf(p.key.Backend)
 		for p.Size() > p.Max {
 			s, ok := p.Oldest()
 			if !ok {

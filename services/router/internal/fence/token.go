@@ -143,12 +143,7 @@ func (h *History) Admit(t Token) (at lsn.Position, lost bool, err error) {
 		if t.Switch != h.began(i) {
 			break
 		}
-		// A later switch may lie before this timeline's end: then that one counts.
-		for _, later := range h.Ended[i:] {
-			if at.LSN > later.LSN {
-				at.LSN, lost = later.LSN, true
-			}
-		}
+		at, lost = h.carry(i, t.Position.LSN)
 		return at, lost, nil
 	}
 	if t.Position.Timeline > h.Now.Timeline {

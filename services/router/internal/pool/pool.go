@@ -24,8 +24,8 @@ type Conn struct {
 	Settings settings.Hash
 	// Run is the run of the server it belongs to.
 	Run uint32
-	// IdleSince is when it came back.
-	IdleSince time.Time
+	// Made is when it was made, IdleSince when it came back.
+	Made, IdleSince time.Time
 }
 
 // Waiter waits for a connection.
@@ -120,12 +120,26 @@ func (p *Pool[C, W]) Connect() (startup string, evict C, evicts, ok bool) {
 			return "", evict, false, false
 		}
 	}
+	p.begin(startup)
+	return startup, evict, evicts, true
+}
+
+// Warm says whether a connection with these startup parameters should be made
+// although nobody waits for one, because the pool has fewer than it is to have.
+func (p *Pool[C, W]) Warm(startup string, least int) bool {
+	if p.Size() >= min(least, p.Max) || len(p.waiters) > 0 {
+		return false
+	}
+	p.begin(startup)
+	return true
+}
+
+func (p *Pool[C, W]) begin(startup string) {
 	if p.making == nil {
 		p.making = map[string]int{}
 	}
 	p.making[startup]++
 	p.connecting++
-	return startup, evict, evicts, true
 }
 
 // wanted gives the startup parameters of the first waiter for whom no connection
@@ -207,10 +221,10 @@ func (p *Pool[C, W]) DropIdle(c C) bool {
 }
 
 // Expired removes and gives the idle connections for which old is true.
-func (p *Pool[C, W]) Expired(old func(*Conn) bool) []C {
+func (p *Pool[C, W]) Expired(old func(C) bool) []C {
 	var out []C
 	p.idle = slices.DeleteFunc(p.idle, func(c C) bool {
-		if !old(c.Pooled()) {
+		if !old(c) {
 			return false
 		}
 		out = append(out, c)
@@ -238,6 +252,21 @@ func (p *Pool[C, W]) Waiters() int { return len(p.waiters) }
 // Counts gives the number of idle, lent and unfinished connections.
 func (p *Pool[C, W]) Counts() (idle, lent, connecting int) {
 	return len(p.idle), p.lent, p.connecting
+}
+
+// IdleSince is since when the longest idle connection has been so; ok is false if
+// there is none.
+func (p *Pool[C, W]) IdleSince() (at time.Time, ok bool) {
+	if len(p.idle) == 0 {
+		return at, false
+	}
+	return p.idle[0].Pooled().IdleSince, true
+}
+
+// Wants reports whether somebody waits for whom no connection is being made.
+func (p *Pool[C, W]) Wants() bool {
+	_, ok := p.wanted()
+	return ok
 }
 
 // Oldest removes and gives the longest idle connection.

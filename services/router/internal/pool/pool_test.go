@@ -195,3 +195,38 @@ func TestSettingsRankConnections(t *testing.T) {
 		t.Fatal("a connection with other startup parameters was given")
 	}
 }
+
+func TestWarm(t *testing.T) {
+	p := &testPool{Max: 3}
+	for i := range 2 {
+		if !p.Warm("a", 2) {
+			t.Fatalf("connection %d of two should be made", i+1)
+		}
+	}
+	if p.Warm("a", 2) {
+		t.Fatal("two are being made already")
+	}
+	p.Connected("a")
+	if p.Put(made("a"), time.Time{}); p.Warm("a", 2) {
+		t.Fatal("one is there and one is being made")
+	}
+	if _, ok := p.IdleSince(); !ok {
+		t.Fatal("one is idle")
+	}
+	// Who comes meanwhile waits for the one that is being made.
+	p.Wait("a", 1)
+	if p.Wants() {
+		t.Fatal("one is being made for it")
+	}
+	p.Connected("a")
+	if who, got := p.Put(made("a"), time.Time{}); !got || who != 1 {
+		t.Fatalf("the new connection went to %d, %v", who, got)
+	}
+	p.Wait("b", 2)
+	if p.Warm("a", 3) {
+		t.Fatal("who waits comes first")
+	}
+	if p = (&testPool{Max: 1}); !p.Warm("a", 5) || p.Warm("a", 5) {
+		t.Fatal("no more than the pool may have")
+	}
+}

@@ -7,5 +7,13 @@
 // the backend's position back to "nothing proven", and news of an older run is
 // ignored. Old news of the current run is a safe lower bound and stays.
 //
+// What the lagpoller says of a server's health (Healthy, Fresh) and what the router's
+// own connections say (Down, kept by a circuit breaker) are kept apart: either is
+// enough to leave a replica alone, and neither overrules the other.
+//
+// Several lagpollers may speak, and see different parts of the network. Of each the
+// latest word counts. The primary is the one that is named on the newest timeline; in
+// doubt there is none.
+//
 // The tracker belongs to the loop.
 package topology

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
@@ -19,7 +20,11 @@ func lag(seq uint64, i lsn.Incarnation, replay lsn.LSN) *bus.Lag {
 	return &bus.Lag{V: 1, Backend: "r1", Role: bus.Replica, Healthy: true, Incarnation: i, ReplayLSN: replay, Seq: seq, Publisher: "1"}
 }
 
-func fresh() *Tracker { return New([]string{"p", "r1"}, 3*time.Second) }
+func settings() Settings {
+	return Settings{StaleAfter: 3 * time.Second, Breaker: breaker.Settings{Base: 200 * time.Millisecond, Max: 5 * time.Second, Random: func() float64 { return 0.5 }}}
+}
+
+func fresh() *Tracker { return New([]string{"p", "r1"}, settings()) }
 
 func TestNothingIsKnownBeforeTheFirstNews(t *testing.T) {
 	tr := fresh()
@@ -106,32 +111,13 @@ func TestAClockStepBackIsNoEarlierRun(t *testing.T) {
 	}
 }
 
-func TestTopology(t *testing.T) {
-	tr := fresh()
-	tr.Topology(&bus.Topology{Primary: "r1"})
-	if tr.Table().Primary != 1 {
-		t.Fatalf("primary %d after a promotion, want 1", tr.Table().Primary)
-	}
-	tr.Topology(&bus.Topology{Members: []bus.Member{{Backend: "r1", Role: bus.Primary}}})
-	if tr.Table().Primary != 1 {
-		t.Fatal("a primary that is down is waited for")
-	}
-	tr.Topology(&bus.Topology{Members: []bus.Member{{Backend: "r1", Role: bus.Primary, Healthy: true}}})
-	if tr.Table().Primary != route.None {
-		t.Fatal("a claimant that is not named has been left behind by a promotion: nothing may be written to it")
-	}
-	tr.Topology(&bus.Topology{Primary: "r1"})
-	tr.Topology(&bus.Topology{Members: []bus.Member{{Backend: "p", Role: bus.Primary, Healthy: true}, {Backend: "r1", Role: bus.Primary, Healthy: true}}})
-	if tr.Table().Primary != route.None {
-		t.Fatal("with two that claim to be the primary nothing may be written")
-	}
-}
-
 // A replica that comes back gets little at first, and one that is merely new to
 // this router all of its share.
 func TestSlowStart(t *testing.T) {
 	tr := fresh()
-	tr.SetSlowStart(10 * time.Second)
+	s := settings()
+	s.SlowStart = 10 * time.Second
+	tr.Set(s)
 	tr.SetWeight(1, 4)
 	share := func() float32 { return tr.Table().Backends[1].Share }
 	tr.Lag(lag(1, inc(1, 1), 200), t0)
@@ -169,24 +155,72 @@ func TestLagIsKept(t *testing.T) {
 	}
 }
 
-func TestFailedBackendsAreLeftAloneForAWhile(t *testing.T) {
+func TestFailedBackendsAreLeftAloneUntilAProbeSucceeds(t *testing.T) {
 	tr := fresh()
-	tr.Failed(1, t0)
-	tr.Expire(t0)
-	if !tr.Table().Backends[1].Down {
+	down := func() bool { return tr.Table().Backends[1].Down }
+	if !tr.Failed(1, t0) || !down() {
 		t.Fatal("tried again at once")
 	}
-	tr.Expire(t0.Add(backoffFrom))
-	if tr.Table().Backends[1].Down {
-		t.Fatal("never tried again")
+	tr.Lag(lag(1, inc(1, 1), 200), t0)
+	if !down() {
+		t.Fatal("the lagpoller's word overruled the router's own evidence")
 	}
-	tr.Failed(1, t0)
-	tr.Expire(t0.Add(backoffFrom))
-	if !tr.Table().Backends[1].Down {
-		t.Fatal("the wait does not grow")
+	due, next := tr.Probes(t0)
+	if len(due) != 0 || !next.Equal(t0.Add(200*time.Millisecond)) {
+		t.Fatalf("due %v, next %v", due, next)
 	}
-	tr.Connected(1)
-	if tr.Table().Backends[1].Down {
+	if due, _ = tr.Probes(next); len(due) != 1 || due[0] != 1 || !down() {
+		t.Fatalf("due %v, down %t; want a probe, and nobody else sent there", due, down())
+	}
+	tr.Failed(1, next)
+	if due, next = tr.Probes(next); len(due) != 0 || !next.Equal(t0.Add(600*time.Millisecond)) {
+		t.Fatalf("due %v, next %v; want a wait that grows", due, next.Sub(t0))
+	}
+	tr.Connected(1, t0)
+	if down() {
 		t.Fatal("a connection that works must count")
+	}
+	for i := range 3 {
+		if opened := tr.Lost(1, t0); opened != (i == 2) {
+			t.Fatalf("loss %d: opened %t", i+1, opened)
+		}
+	}
+}
+
+// A backend that leaves gives its index to the next one, which shares nothing with
+// it.
+func TestBackendsComeAndGo(t *testing.T) {
+	tr := fresh()
+	tr.Lag(lag(1, inc(1, 1), 200), t0)
+	run := tr.Run(1)
+	tr.Leave(1)
+	if b := tr.Table().Backends[1]; b.Role != route.RoleUnknown || tr.Index("r1") != -1 || !tr.Leaving(1) {
+		t.Fatalf("%+v is in use", b)
+	}
+	if tr.Lag(lag(2, inc(1, 1), 300), t0) {
+		t.Fatal("news of a backend that has left counts")
+	}
+	i, ok := tr.Add("r1", t0) // at another address, while the old one is still there
+	if !ok || i != 2 || tr.Index("r1") != 2 {
+		t.Fatalf("added at %d %t", i, ok)
+	}
+	tr.Release(1)
+	i, ok = tr.Add("r2", t0)
+	if !ok || i != 1 || tr.Run(1) != run || !tr.Incarnation(1).IsZero() || !tr.Table().Backends[1].Replayed.IsZero() {
+		t.Fatalf("added at %d %t, run %d of %v at %v", i, ok, tr.Run(1), tr.Incarnation(1), tr.Table().Backends[1].Replayed)
+	}
+	m := lag(1, inc(1, 1), 50)
+	m.Backend = "r2"
+	tr.Lag(m, t0)
+	if tr.Run(1) == run {
+		t.Fatal("a connection to the one before would be taken for one to this one")
+	}
+	for n := len(tr.Table().Backends); n < route.MaxBackends; n++ {
+		if _, ok := tr.Add("x", t0); !ok {
+			t.Fatalf("no room after %d", n)
+		}
+	}
+	if _, ok := tr.Add("one too many", t0); ok {
+		t.Fatal("more backends than a set can name")
 	}
 }

@@ -28,10 +28,8 @@ type Credentials struct {
 
 // Connector makes connections to one server.
 type Connector struct {
-	server  dial.Server
-	monitor Credentials
-	db      string
 	timeout time.Duration
+	means   atomic.Pointer[means]
 	relays  relays
 	// longKeys says that the server, as the witness saw it, gives long cancel keys.
 	longKeys atomic.Bool
@@ -43,7 +41,22 @@ type Connector struct {
 // NewConnector makes a connector. monitor and db are the login that may see when
 // the server's processes started; timeout bounds one attempt.
 func NewConnector(s dial.Server, monitor Credentials, db string, timeout time.Duration) *Connector {
-	return &Connector{server: s, monitor: monitor, db: db, timeout: timeout}
+	c := &Connector{timeout: timeout}
+	c.Set(s, monitor, db)
+	return c
+}
+
+// means are what connections are made with.
+type means struct {
+	server  dial.Server
+	monitor Credentials
+	db      string
+}
+
+// Set changes what connections are made with from now on; from any goroutine. The
+// server's address stays what it was.
+func (c *Connector) Set(s dial.Server, monitor Credentials, db string) {
+	c.means.Store(&means{s, monitor, db})
 }
 
 // Connect logs in and gives the descriptor. The error is a *pgconn.PgError within
@@ -74,7 +87,13 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 
 // dial connects.
 func (c *Connector) dial(ctx context.Context, who Credentials, database string, params map[string]string) (*pgconn.PgConn, error) {
-	return c.server.Connect(ctx, dial.Login{User: who.User, Password: who.Password, Database: database, Parameters: params, Newest: c.longKeys.Load()})
+	return c.means.Load().server.Connect(ctx, dial.Login{User: who.User, Password: who.Password, Database: database, Parameters: params, Newest: c.longKeys.Load()})
+}
+
+// dialMonitor connects with pgpilot's own login.
+func (c *Connector) dialMonitor(ctx context.Context, application string) (*pgconn.PgConn, error) {
+	m := c.means.Load()
+	return c.dial(ctx, m.monitor, m.db, map[string]string{"application_name": application})
 }
 
 // take turns a connection into a bare descriptor.
@@ -125,7 +144,7 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 	for attempt := 0; ; attempt++ {
 		fresh := c.witness == nil
 		if fresh {
-			w, err := c.dial(ctx, c.monitor, c.db, map[string]string{"application_name": "pgpilot-router"})
+			w, err := c.dialMonitor(ctx, "pgpilot-router")
 			if err != nil {
 				return fmt.Errorf("read the server's run: %w", err)
 			}
@@ -178,5 +197,6 @@ func (c *Connector) Close() {
 
 // ConnectMonitor makes a connection of pgpilot's own, with the monitor's login.
 func (c *Connector) ConnectMonitor(ctx context.Context, application string) (*Made, error) {
-	return c.Connect(ctx, c.monitor, c.db, []handoff.Parameter{{Name: "application_name", Value: application}})
+	m := c.means.Load()
+	return c.Connect(ctx, m.monitor, m.db, []handoff.Parameter{{Name: "application_name", Value: application}})
 }

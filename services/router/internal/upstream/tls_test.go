@@ -54,7 +54,7 @@ func TestConnectOverTLS(t *testing.T) {
 		t.Errorf("the server got %s bytes of a request of 20 MB", n)
 	}
 	a.send("SELECT pg_sleep(3600)")
-	cancelUntilAnswered(t, c.server, a)
+	cancelUntilAnswered(t, c.means.Load().server, a)
 	if got := b.query("SELECT 'undisturbed'"); got != "undisturbed" {
 		t.Errorf("the other connection: %q", got)
 	}
@@ -108,5 +108,5 @@ func TestLongCancelKeys(t *testing.T) {
 	}
 	r := open(t, later)
 	r.send("SELECT pg_sleep(3600)")
-	cancelUntilAnswered(t, c.server, r)
+	cancelUntilAnswered(t, c.means.Load().server, r)
 }

@@ -136,7 +136,7 @@ func TestConnect(t *testing.T) {
 		}
 		r := open(t, m)
 		r.send("SELECT pg_sleep(3600)")
-		cancelUntilAnswered(t, c.server, r)
+		cancelUntilAnswered(t, c.means.Load().server, r)
 	})
 
 	t.Run("refused", func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestConnect(t *testing.T) {
 		if _, err := c.Connect(t.Context(), login, lab.Database, noStartup); err == nil {
 			t.Error("connected to a port that nobody listens on")
 		}
-		if err := c.server.Cancel(t.Context(), 1, []byte{1, 2, 3, 4}); err == nil {
+		if err := c.means.Load().server.Cancel(t.Context(), 1, []byte{1, 2, 3, 4}); err == nil {
 			t.Error("a cancel request reached nobody")
 		}
 	})
@@ -213,10 +213,10 @@ func TestConnect(t *testing.T) {
 		}
 		r := open(t, m)
 		r.send("SELECT pg_sleep(3600)")
-		if err := c.server.Cancel(t.Context(), m.PID, []byte{9, 9, 9, 9}); err != nil {
+		if err := c.means.Load().server.Cancel(t.Context(), m.PID, []byte{9, 9, 9, 9}); err != nil {
 			t.Errorf("with a wrong key: %v; want nothing, as from a server", err)
 		}
-		cancelUntilAnswered(t, c.server, r)
+		cancelUntilAnswered(t, c.means.Load().server, r)
 		if got := r.query("SELECT 'alive'"); got != "alive" {
 			t.Errorf("after the cancel: %q", got)
 		}

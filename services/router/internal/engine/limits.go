@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/pool"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+// capacity is the most connections of this router to one server, of all its pools
+// together; 0: no limit.
+func (e *Engine) capacity() int {
+	if e.cfg.Servers.MaxConnections == 0 {
+		return 0
+	}
+	return e.routers.of(e.cfg.Servers.MaxConnections)
+}
+
+// connections is how many there are to a server, those being made included.
+func (e *Engine) connections(backend int) int {
+	n := 0
+	for k, p := range e.pools {
+		if k.Backend == backend {
+			n += p.Size()
+		}
+	}
+	return n
+}
+
+// room reports whether the server may have one more connection, making room by
+// closing the one that has been idle for longest, of whichever pool.
+func (p *site) room() bool {
+	e, backend := p.e, p.key.Backend
+	most := e.capacity()
+	if most == 0 || e.connections(backend) < most {
+		return true
+	}
+	var from *site
+	var since time.Time
+	for k, q := range e.pools {
+		if k.Backend != backend {
+			continue
+		}
+		if at, ok := q.IdleSince(); ok && (from == nil || at.Before(since)) {
+			from, since = q, at
+		}
+	}
+	if from == nil {
+		return false
+	}
+	s, _ := from.Oldest()
+	from.forget(s)
+	return true
+}
+
+// starves reports whether another pool of the server waits for its first connection
+// while there is no room: then it gets the place of the next one that p gives up.
+func (e *Engine) starves(p *site) bool {
+	most := e.capacity()
+	if most == 0 || e.connections(p.key.Backend) < most {
+		return false
+	}
+	for k, q := range e.pools {
+		if k.Backend == p.key.Backend && q != p && q.Size() == 0 && q.Wants() {
+			return true
+		}
+	}
+	return false
+}
+
+// refill makes the connections for which there may be room now that p has given
+// something up.
+func (e *Engine) refill(p *site) {
+	p.fill()
+	if e.capacity() == 0 {
+		return
+	}
+	for k, q := range e.pools {
+		if k.Backend == p.key.Backend && q != p && q.Wants() {
+			q.fill()
+		}
+	}
+}
+
+// aged reports whether a connection is older than pool.max_lifetime, a tenth more or
+// less: connections made at one time are not to be made again all at once.
+func (e *Engine) aged(c *pool.Conn, pid uint32) bool {
+	most := e.cfg.Pool.MaxLifetime.D()
+	if most == 0 {
+		return false
+	}
+	return e.now.Sub(c.Made) > most*9/10+most/5*time.Duration(pid%100)/100
+}
+
+// loginsInUse gives the logins that had a connection within pool.idle_timeout, each
+// with the startup parameters of the last one.
+func (e *Engine) loginsInUse() map[upstream.Login]string {
+	used := map[upstream.Login]*site{}
+	for k, p := range e.pools {
+		l := upstream.Login{User: k.User, Database: k.Database}
+		if last := used[l]; e.now.Sub(p.used) < e.cfg.Pool.IdleTimeout.D() && (last == nil || p.used.After(last.used)) {
+			used[l] = p
+		}
+	}
+	out := make(map[upstream.Login]string, len(used))
+	for l, p := range used {
+		out[l] = p.startup
+	}
+	return out
+}
+
+// tendPools closes connections that are unused for pool.idle_timeout, too old or of
+// ended runs, makes those that a pool is to have at least, and forgets pools nobody
+// uses.
+func (e *Engine) tendPools() {
+	var inUse map[upstream.Login]string
+	least := 0
+	if e.cfg.Pool.MinSize > 0 {
+		inUse, least = e.loginsInUse(), e.routers.of(e.cfg.Pool.MinSize)
+	}
+	before := e.now.Add(-e.cfg.Pool.IdleTimeout.D())
+	for k, p := range e.pools {
+		run := e.tracker.Run(k.Backend)
+		left, keep := p.Size(), 0
+		if _, ok := inUse[upstream.Login{User: k.User, Database: k.Database}]; ok {
+			keep = least
+		}
+		for _, s := range p.Expired(func(s *server) bool {
+			gone := s.Run != run || e.aged(&s.Conn, s.pid) || s.IdleSince.Before(before) && left > keep
+			if gone {
+				left--
+			}
+			return gone
+		}) {
+			p.forget(s)
+		}
+		if p.Size() == 0 && p.Waiters() == 0 {
+			e.timers.Stop(&p.retry)
+			delete(e.pools, k)
+		}
+	}
+	for l, startup := range inUse {
+		l.Startup = startup
+		e.warm(l, least)
+	}
+}
+
+// warm makes what the login's pools are to have at least, in nobody's way.
+func (e *Engine) warm(l upstream.Login, least int) {
+	t := e.tracker.Table()
+	for i := range t.Backends {
+		b := &t.Backends[i]
+		used := i == t.Primary || b.Role == route.RoleReplica && b.Healthy
+		if !used || b.Down || e.tracker.Leaving(i) {
+			continue
+		}
+		p := e.siteOf(i, l)
+		for !p.retry.Active() && (e.capacity() == 0 || e.connections(i) < e.capacity()) && p.Warm(l.Startup, least) {
+			p.connect(l.Startup)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package topology
+
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// primary is what lagpollers say about who accepts writes. Each has its own view:
+// two of them may see different parts of the network.
+type primary struct {
+	views   map[string]view
+	history fence.History
+}
+
+// view is what one lagpoller said last.
+type view struct {
+	generation uint64
+	heard      time.Time
+	// name is the primary, empty if it names none.
+	name string
+	// timeline and system are the named primary's; ended is its history.
+	timeline lsn.Timeline
+	system   uint64
+	ended    []lsn.Position
+	// claims is how many say they are the primary, claimed the newest timeline of
+	// those, newest that of all members.
+	claims          int
+	claimed, newest lsn.Timeline
+}
+
+func viewOf(m *bus.Topology, now time.Time) view {
+	v := view{generation: m.Generation, heard: now, name: m.Primary, ended: m.SwitchPoints}
+	for _, mem := range m.Members {
+		if mem.Role == bus.Primary && mem.Healthy {
+			v.claims++
+			v.claimed = max(v.claimed, mem.Incarnation.Timeline)
+		}
+		v.newest = max(v.newest, mem.Incarnation.Timeline)
+		if mem.Backend == m.Primary {
+			v.timeline, v.system = mem.Incarnation.Timeline, mem.Incarnation.SystemID
+		}
+	}
+	return v
+}
+
+// Topology takes a lagpoller's news of who the primary is, and reports whether
+// that makes another one the primary. An older message than the last of the same
+// lagpoller says nothing; messages of different ones are weighed against each other.
+func (t *Tracker) Topology(m *bus.Topology, now time.Time) (moved bool) {
+	if last, ok := t.primary.views[m.Publisher]; ok && m.Generation < last.generation {
+		return false
+	}
+	for publisher, v := range t.primary.views {
+		if now.Sub(v.heard) > t.settings.StaleAfter {
+			delete(t.primary.views, publisher)
+		}
+	}
+	t.primary.views[m.Publisher] = viewOf(m, now)
+	was := t.table.Primary
+	t.decide()
+	return t.table.Primary != was
+}
+
+// decide makes the primary the one that is named on the newest timeline: a promotion
+// begins a new one, so who names another has not seen it yet. Where that leaves a
+// doubt, nothing is written: two are named on one timeline, or somebody sees two that
+// claim to be the primary, or a member that has gone further than the one that is
+// named. If nobody names one and none claims to be, the last one is waited for.
+func (t *Tracker) decide() {
+	var best *view
+	doubt, claims := false, 0
+	for _, v := range t.primary.views {
+		switch {
+		case v.name == "":
+			claims += v.claims
+		case t.Index(v.name) < 0: // of a configuration that has not arrived here yet
+		case best == nil || v.timeline > best.timeline:
+			best, doubt = &v, false
+		case v.timeline == best.timeline && v.name != best.name:
+			doubt = true
+		}
+	}
+	if best == nil {
+		if claims > 0 {
+			t.table.Primary = route.None
+		}
+		return
+	}
+	for _, v := range t.primary.views {
+		if v.name == "" && (v.claims > 1 && v.claimed >= best.timeline || v.claims == 1 && v.newest > best.timeline) {
+			doubt = true
+		}
+	}
+	if doubt {
+		t.table.Primary = route.None
+		return
+	}
+	t.table.Primary = t.Index(best.name)
+	if best.timeline != 0 {
+		t.primary.history = fence.History{SystemID: best.system, Now: lsn.Position{Timeline: best.timeline}, Ended: best.ended}
+	}
+}
+
+// History gives the primary's timeline and where those before it ended, as the
+// lagpollers know it; its position is not known here.
+func (t *Tracker) History() *fence.History { return &t.primary.history }

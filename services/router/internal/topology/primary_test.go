@@ -1,0 +1,96 @@
+package topology
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// claim is a member that says it is the primary, on a timeline; follow one that
+// does not.
+func claim(name string, tl lsn.Timeline) bus.Member {
+	return bus.Member{Backend: name, Role: bus.Primary, Healthy: true, Incarnation: lsn.Incarnation{SystemID: 7, Timeline: tl}}
+}
+
+func follow(name string, tl lsn.Timeline) bus.Member {
+	m := claim(name, tl)
+	m.Role = bus.Replica
+	return m
+}
+
+func says(publisher string, generation uint64, primary string, members ...bus.Member) bus.Topology {
+	return bus.Topology{V: 1, Publisher: publisher, Generation: generation, Primary: primary, Members: members}
+}
+
+func TestTopology(t *testing.T) {
+	const p, r1 = 0, 1
+	dead := claim("p", 1)
+	dead.Healthy = false
+	for name, c := range map[string]struct {
+		says []bus.Topology
+		want int
+	}{
+		"a promotion":                  {[]bus.Topology{says("1", 1, "r1", dead, claim("r1", 2))}, r1},
+		"a primary that is down":       {[]bus.Topology{says("1", 1, "r1", claim("r1", 2)), says("1", 2, "", dead)}, r1},
+		"one left behind":              {[]bus.Topology{says("1", 1, "", claim("p", 1), follow("r1", 2))}, route.None},
+		"two claim to be it":           {[]bus.Topology{says("1", 1, "", claim("p", 1), claim("r1", 1))}, route.None},
+		"one that is not configured":   {[]bus.Topology{says("1", 1, "x", claim("x", 3))}, p},
+		"an older message of the same": {[]bus.Topology{says("1", 2, "r1", claim("r1", 2)), says("1", 1, "p", claim("p", 1))}, r1},
+		"another has not seen it yet":  {[]bus.Topology{says("1", 2, "r1", claim("r1", 2)), says("2", 9, "p", claim("p", 1))}, r1},
+		"in the other order":           {[]bus.Topology{says("2", 9, "p", claim("p", 1)), says("1", 2, "r1", claim("r1", 2))}, r1},
+		"two named on one timeline":    {[]bus.Topology{says("1", 1, "p", claim("p", 1)), says("2", 1, "r1", claim("r1", 1))}, route.None},
+		"one sees two of them":         {[]bus.Topology{says("1", 1, "p", claim("p", 1)), says("2", 1, "", claim("p", 1), claim("r1", 1))}, route.None},
+		"one sees a replica ahead":     {[]bus.Topology{says("1", 1, "p", claim("p", 1)), says("2", 1, "", claim("p", 1), follow("r1", 2))}, route.None},
+		"one cannot see the new one":   {[]bus.Topology{says("1", 1, "r1", claim("r1", 2)), says("2", 1, "", claim("p", 1), follow("x", 2))}, r1},
+		"one sees nothing":             {[]bus.Topology{says("1", 1, "r1", claim("r1", 2)), says("2", 1, "")}, r1},
+	} {
+		tr := fresh()
+		for i := range c.says {
+			tr.Topology(&c.says[i], t0)
+		}
+		if got := tr.Table().Primary; got != c.want {
+			t.Errorf("%s: primary %d, want %d", name, got, c.want)
+		}
+		// Each repeats what it says: nothing moves.
+		for range 3 {
+			last := map[string]bus.Topology{}
+			for _, m := range c.says {
+				if m.Generation >= last[m.Publisher].Generation {
+					last[m.Publisher] = m
+				}
+			}
+			for _, m := range last {
+				if tr.Topology(&m, t0) || tr.Table().Primary != c.want {
+					t.Errorf("%s: moved to %d when %s said it again", name, tr.Table().Primary, m.Publisher)
+				}
+			}
+		}
+	}
+}
+
+// A lagpoller that is no more has no say.
+func TestSilentLagpollersHaveNoSay(t *testing.T) {
+	tr := fresh()
+	a, b := says("1", 1, "", claim("p", 1), claim("r1", 1)), says("2", 1, "r1", claim("r1", 1))
+	tr.Topology(&a, t0)
+	if tr.Topology(&b, t0); tr.Table().Primary != route.None {
+		t.Fatal("one sees two primaries")
+	}
+	if !tr.Topology(&b, t0.Add(4*time.Second)) || tr.Table().Primary != 1 {
+		t.Fatal("the word of one that has been silent for longer than stale_after counts")
+	}
+}
+
+func TestHistory(t *testing.T) {
+	tr := fresh()
+	m := says("1", 1, "r1", claim("r1", 2))
+	m.SwitchPoints = []lsn.Position{{Timeline: 1, LSN: 500}}
+	tr.Topology(&m, t0)
+	at, lost, ok := tr.History().Carry(lsn.Position{Timeline: 1, LSN: 600})
+	if !ok || !lost || at != (lsn.Position{Timeline: 2, LSN: 500}) || tr.History().SystemID != 7 {
+		t.Fatalf("%v %t %t", at, lost, ok)
+	}
+}

@@ -1,0 +1,88 @@
+package topology
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// Lag takes an observation. It reports whether the backend is one of the table's.
+// Sequence numbers are not looked at: positions of one run only ever count when
+// they are higher, and a lagpoller that restarts counts from 1 again.
+func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
+	i := t.Index(m.Backend)
+	if i < 0 {
+		return false
+	}
+	n, b := &t.nodes[i], &t.table.Backends[i]
+	n.heard = now
+	defer t.warm(i, now)
+	b.Fresh, b.Healthy = true, m.Healthy
+	if m.LagMillis >= 0 {
+		b.Lag = time.Duration(m.LagMillis * float64(time.Millisecond))
+	}
+	if m.Incarnation.IsZero() {
+		return true
+	}
+	if !t.observe(i, m.Incarnation) {
+		return true // of a run that has ended: says nothing of the positions
+	}
+	if m.Geometry.BlockSize != 0 {
+		n.geometry = m.Geometry
+	}
+	switch m.Role {
+	case bus.Replica:
+		b.Role = route.RoleReplica
+		at := lsn.Position{Timeline: m.Incarnation.Timeline, LSN: m.ReplayLSN}
+		if b.Replayed.Timeline != at.Timeline || at.LSN > b.Replayed.LSN {
+			b.Replayed = at
+		}
+	case bus.Primary:
+		b.Role = route.RolePrimary
+		b.Replayed = lsn.Position{}
+	}
+	return true
+}
+
+// Observe takes the run seen by a connection of the router's own and numbers it;
+// 0 means that the connection's run has ended already.
+func (t *Tracker) Observe(i int, inc lsn.Incarnation) uint32 {
+	if inc.SameRun(t.nodes[i].incarnation) {
+		return t.nodes[i].run
+	}
+	if !t.observe(i, inc) {
+		return 0
+	}
+	return t.nodes[i].run
+}
+
+// maxEnded is how many ended runs of a backend are remembered: as many as could
+// still be spoken of by news on its way.
+const maxEnded = 16
+
+// observe makes inc the backend's run if it is not one that has ended.
+func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
+	n := &t.nodes[i]
+	switch {
+	case inc.SameRun(n.incarnation):
+		if inc.Timeline != 0 {
+			n.incarnation = inc
+		}
+		return true
+	case slices.ContainsFunc(n.ended, inc.SameRun):
+		return false
+	}
+	if !n.incarnation.IsZero() {
+		if len(n.ended) == maxEnded {
+			n.ended = slices.Delete(n.ended, 0, 1)
+		}
+		n.ended = append(n.ended, n.incarnation)
+	}
+	n.run++
+	n.incarnation = inc
+	t.table.Backends[i].Replayed = lsn.Position{}
+	return true
+}
