@@ -67,7 +67,7 @@ func (s *Session) changed() {
 
 // astray gives up following the settings: only the connection has them.
 func (s *Session) astray() {
-	s.bind(PinSession)
+	s.bind(pinState)
 	s.held[s.at].used = true
 }
 
@@ -80,7 +80,13 @@ func (s *Session) follow() {
 	} else {
 		s.set.Ready(s.status == wire.Idle)
 	}
-	if s.status == wire.Idle && s.held[s.at].ok {
+	if s.status != wire.Idle {
+		return
+	}
+	if !s.set.Listens() {
+		s.pins &^= pinListen
+	}
+	if s.held[s.at].ok {
 		*s.held[s.at].settings = s.set.List().Hash()
 	}
 }
@@ -88,7 +94,7 @@ func (s *Session) follow() {
 // environment identifies what is set, as far as it matters when a statement is
 // parsed. Where that is not known, statements are this session's alone.
 func (s *Session) environment() settings.Hash {
-	if !s.sweeps && s.pin != PinSession {
+	if !s.sweeps && s.pins&pinState == 0 {
 		return s.parsing
 	}
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(s.rec.Session), s.epoch))

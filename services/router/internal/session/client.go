@@ -112,7 +112,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.route()
 		return 0
 	}
-	if s.survey(rest, s.status != wire.Idle || s.pin != "") == known {
+	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
 		s.verdict = s.seq.verdict
 		s.route()
 	}
@@ -137,11 +137,7 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 }
 
 // bind binds the session to its primary connection.
-func (s *Session) bind(why string) {
-	if s.pin == "" || s.pin == PinCopy {
-		s.pin = why
-	}
-}
+func (s *Session) bind(why pins) { s.pins |= why }
 
 // frontend reports whether clients send messages of the type.
 func frontend(typ byte) bool {
@@ -191,9 +187,9 @@ func (s *Session) route() {
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)
-	case s.pin != "":
+	case s.pins != 0:
 		reason := route.ReasonPinned
-		if s.pin == PinExtended {
+		if s.pins&pinExtended != 0 {
 			reason = route.ReasonExtended
 		}
 		s.acquire(route.Request{Reason: reason})

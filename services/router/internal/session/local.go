@@ -89,9 +89,9 @@ func (s *Session) executes(l *local) bool {
 	switch l.kind {
 	case deallocate:
 		st := s.named[l.name]
-		return st != nil && !st.raw || st == nil && s.pin == ""
+		return st != nil && !st.raw || st == nil && s.pins == 0
 	case deallocateAll:
-		return s.pin == ""
+		return s.pins == 0
 	}
 	return false
 }
@@ -106,7 +106,7 @@ func (s *Session) queryHere(text []byte) bool {
 	switch {
 	case !ok:
 		return false
-	case l.kind == discardAll && s.pin == "" && s.status == wire.Idle && !s.bound(PrimarySlot) && s.set.List().Hash() == settings.Hash{}:
+	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && s.set.List().Hash() == settings.Hash{}:
 		// There is nothing else to discard.
 		clear(s.named)
 	case !s.executes(&l):

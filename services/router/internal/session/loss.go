@@ -43,8 +43,8 @@ func (s *Session) loseState() {
 	switch {
 	case s.status != wire.Idle:
 		p.Detail = "A transaction was open."
-	case s.pin != "":
-		p.Detail = "The session had state in it (" + s.pin + ")."
+	case s.pins != 0:
+		p.Detail = "The session had state in it (" + s.pins.String() + ")."
 	default:
 		p.Detail = "The session may have had state in it (pool.mode is session)."
 	}

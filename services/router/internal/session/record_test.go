@@ -36,7 +36,7 @@ func TestSnapshotRestores(t *testing.T) {
 	want := &handoff.Live{
 		Shown:     []handoff.Parameter{{Name: "server_version", Value: "15.4"}, {Name: "TimeZone", Value: "PST"}},
 		Fence:     handoff.Fence{Position: lsn.Position{Timeline: 1, LSN: 0x500}},
-		Pin:       session.PinSession,
+		Pin:       "session state",
 		LastRoute: &handoff.Route{Backend: "p0", Role: "primary", Reason: "write", WaitedMicros: 5},
 	}
 	if !reflect.DeepEqual(live, want) {

@@ -137,9 +137,13 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	if cmds != nil {
 		v.Effects &^= verdict.Session | verdict.Unproven
 		s.sweeps = s.sweeps || settings.Sets(cmds) || s.set.Open()
+		if settings.Listens(cmds) {
+			s.bind(pinListen)
+			h.used = true
+		}
 	}
 	if v.Effects.Has(verdict.Session) {
-		s.bind(PinSession)
+		s.bind(pinState)
 	}
 	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
 		h.used = true

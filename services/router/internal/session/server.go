@@ -219,7 +219,7 @@ func (s *Session) completed(of *owed, tag []byte) {
 	h := &s.held[s.at]
 	h.statements.Clear()
 	if discard {
-		s.pin = ""
+		s.pins = 0
 		h.used = false
 		s.set.Clear()
 		s.changed()
@@ -321,9 +321,9 @@ func (s *Session) ready() {
 	}
 	switch {
 	case s.owed.unsure > 0:
-		s.bind(PinCopy)
-	case s.pin == PinCopy:
-		s.pin = ""
+		s.bind(pinCopy)
+	default:
+		s.pins &^= pinCopy
 	}
 	s.do(Action{Op: OpAnswered})
 	s.forget()
@@ -339,7 +339,7 @@ func (s *Session) letGo() {
 		return
 	}
 	for slot := range slots {
-		if slot != PrimarySlot || s.pin == "" {
+		if slot != PrimarySlot || s.pins == 0 {
 			s.let(slot, Clean)
 		}
 	}

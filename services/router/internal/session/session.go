@@ -52,8 +52,8 @@ type Session struct {
 	// status is the transaction status last shown to the client.
 	status byte
 	fence  fence.State
-	// pin binds the session to its primary connection; empty: not bound.
-	pin  string
+	// pins bind the session to its primary connection.
+	pins pins
 	held [slots]held
 	// set is what the client has set; parsing identifies that of it which matters when
 	// a statement is parsed. unfit are the backends that have refused to set it.
@@ -144,7 +144,7 @@ func (s *Session) bound(slot Slot) bool {
 	case slot == s.at && s.status != wire.Idle:
 		return true
 	}
-	return slot == PrimarySlot && h.used && (s.pin != "" || s.env.Settings().PerSession)
+	return slot == PrimarySlot && h.used && (s.pins != 0 || s.env.Settings().PerSession)
 }
 
 // held is a connection the session holds.
@@ -165,7 +165,7 @@ func New(rec *handoff.Record, env Env) *Session {
 	s := &Session{env: env, rec: rec, status: wire.Idle}
 	if l := rec.Live; l != nil {
 		s.shown = l.Shown
-		s.pin = l.Pin
+		s.pins = parsePins(l.Pin)
 		s.fence = fence.Restore(l.Fence.Position)
 		if l.Fence.Dirty {
 			// By which of the runs known here is for the owner to find out; until then the
@@ -198,7 +198,7 @@ func New(rec *handoff.Record, env Env) *Session {
 func (s *Session) Snapshot() *handoff.Live {
 	last := s.last
 	return &handoff.Live{
-		Shown: s.shown, Pin: s.pin, LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
+		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
 		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
 	}
 }

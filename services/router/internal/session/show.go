@@ -82,7 +82,7 @@ func (s *Session) showSession() {
 	}
 	s.showRow(
 		column{"session", textOID, -1, s.rec.Session},
-		column{"pinned", textOID, -1, s.pin},
+		column{"pinned", textOID, -1, s.pins.String()},
 		column{"settings", int8OID, 8, strconv.Itoa(len(s.set.List().Settings()))},
 		column{"statements", int8OID, 8, strconv.Itoa(named)},
 		column{"fence", textOID, -1, position(s.fence.Position())},

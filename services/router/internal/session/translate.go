@@ -176,7 +176,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	case s.owed.unsettled(namedScope):
 		return s.wait()
 	}
-	s.bind(PinExtended)
+	s.bind(pinExtended)
 	s.effects(unlooked(), nil)
 	o := owed{typ: wire.Parse}
 	if ok {
@@ -249,7 +249,7 @@ func (s *Session) inDoubt(name []byte) bool {
 // none on the server either that may be the client's: one prepared with SQL, which
 // leaves its trace. What is there may be another session's, and must not be run.
 func (s *Session) nowhere(name []byte) bool {
-	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pin == "" && !s.held[s.at].used
+	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pins == 0 && !s.held[s.at].used
 }
 
 // describe translates a whole Describe.

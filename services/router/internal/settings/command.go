@@ -20,12 +20,16 @@ const (
 	Savepoint
 	Release
 	RollbackTo
+	// Listen and Unlisten: the channel called Name, of Unlisten all of them without
+	// one. They take effect when the transaction commits.
+	Listen
+	Unlisten
 )
 
 // Command is what one statement does to settings.
 type Command struct {
 	Kind Kind
-	// Name is the savepoint's.
+	// Name is the savepoint's or the channel's.
 	Name string
 	// Changes are in order.
 	Changes []Change
@@ -50,10 +54,22 @@ func Sets(cs []Command) bool {
 	return false
 }
 
-// Only reports whether the commands do nothing but change parameters.
+// Listens reports whether any of the commands is a LISTEN.
+func Listens(cs []Command) bool {
+	for i := range cs {
+		if cs[i].Kind == Listen {
+			return true
+		}
+	}
+	return false
+}
+
+// Only reports whether the commands do nothing but change parameters or channels.
 func Only(cs []Command) bool {
 	for i := range cs {
-		if k := cs[i].Kind; k != Set && k != Local {
+		switch cs[i].Kind {
+		case Set, Local, Listen, Unlisten:
+		default:
 			return false
 		}
 	}

@@ -1,5 +1,6 @@
 // Package settings keeps the run-time parameters that a client has set in its
-// session, so that every server connection lent to it has them.
+// session, so that every server connection lent to it has them, and knows whether it
+// listens on a channel.
 //
 // Parse reads the statements that change them (SET, RESET) and those that decide
 // whether a change stays (COMMIT, ROLLBACK TO, …); a Tracker follows them as the

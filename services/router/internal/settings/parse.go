@@ -10,8 +10,8 @@ import (
 // MaxText is the longest text that Parse looks into, in bytes.
 const MaxText = 4 << 10
 
-// Parse reads a statement string whose statements all change settings or begin or
-// end transactions. ok is false for any other, and for what is not to be set on
+// Parse reads a statement string whose statements all change settings or channels or
+// begin or end transactions. ok is false for any other, and for what is not to be set on
 // another connection: what decides how statement text is read (client_encoding,
 // standard_conforming_strings), SESSION AUTHORIZATION, a search_path with temporary
 // tables in it. The text must be one that sqltoken reads as the server does.
@@ -37,7 +37,7 @@ func begins(text []byte) bool {
 		return false
 	}
 	switch text[0] | 0x20 {
-	case 's', 'r', 'b', 'c', 'e', 'a', 'p', '-' | 0x20, '/' | 0x20:
+	case 's', 'r', 'b', 'c', 'e', 'a', 'p', 'l', 'u', '-' | 0x20, '/' | 0x20:
 		return true
 	}
 	return false
@@ -177,6 +177,14 @@ func (p *parser) command() (Command, bool) {
 		return p.savepoint(Savepoint)
 	case p.word("release"):
 		return p.savepoint(Release)
+	case p.word("listen"):
+		name, ok := p.identifier()
+		return Command{Kind: Listen, Name: name}, ok && len(p.toks) == 0
+	case len(p.toks) == 2 && p.is(p.toks[1], "*") && p.word("unlisten"):
+		return Command{Kind: Unlisten}, true
+	case p.word("unlisten"):
+		name, ok := p.identifier()
+		return Command{Kind: Unlisten, Name: name}, ok && len(p.toks) == 0
 	}
 	return Command{}, false
 }

@@ -10,7 +10,7 @@ import (
 func show(cs []Command) string {
 	var out []string
 	for _, c := range cs {
-		s := [...]string{"none", "set", "local", "begin", "commit", "rollback", "savepoint", "release", "rollback to"}[c.Kind]
+		s := [...]string{"none", "set", "local", "begin", "commit", "rollback", "savepoint", "release", "rollback to", "listen", "unlisten"}[c.Kind]
 		if c.Name != "" {
 			s += " " + c.Name
 		}
@@ -72,6 +72,10 @@ func TestParse(t *testing.T) {
 		`RELEASE savepoint`:                                                                      `release savepoint`,
 		`ROLLBACK TRANSACTION TO SAVEPOINT a`:                                                    `rollback to a`,
 		`ROLLBACK TO a`:                                                                          `rollback to a`,
+		`LISTEN Jobs`:                                                                            `listen jobs`,
+		`listen "Jobs"`:                                                                          `listen Jobs`,
+		`UNLISTEN "Jobs"`:                                                                        `unlisten Jobs`,
+		`UNLISTEN *`:                                                                             `unlisten`,
 	} {
 		cs, ok := Parse([]byte(text))
 		if got := show(cs); got != want || !ok {
@@ -89,7 +93,7 @@ func TestNotParsed(t *testing.T) {
 		`SET search_path = U&'pg\005ftemp'`, `SET SCHEMA 'pg_temp'`, "SET search_path = 'pg_'\n'temp'",
 		`SET pgpilot.route = 'primary'`, `SET work_mem FROM CURRENT`, `SET work_mem = 1; SELECT 1`, `SELECT 1`, `SET`, `SET x`, `SET x =`,
 		`SET ROLE`, `SET TIME ZONE`, `RESET`, `RESET a b`, ``, `;`, `SAVEPOINT`, `SET x = 'open`,
-		`SET x = 1 /*`, `SET ` + strings.Repeat("x", MaxText) + ` = 1`, `DISCARD ALL`, `COMMENT ON TABLE t IS 'x'`, `PREPARE x AS SELECT 1`,
+		`SET x = 1 /*`, `SET ` + strings.Repeat("x", MaxText) + ` = 1`, `LISTEN`, `LISTEN a b`, `UNLISTEN`, `UNLISTEN a, b`, `DISCARD ALL`, `COMMENT ON TABLE t IS 'x'`, `PREPARE x AS SELECT 1`,
 	} {
 		if cs, ok := Parse([]byte(text)); ok {
 			t.Errorf("%s is read as %s", text, show(cs))
@@ -269,4 +273,40 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestListens follows channels through transactions.
+func TestListens(t *testing.T) {
+	for script, want := range map[string]bool{
+		`LISTEN a|.`:                                        true,
+		`LISTEN a`:                                          false,
+		`LISTEN a|!|.`:                                      false,
+		`LISTEN a|.|UNLISTEN b|.`:                           true,
+		`LISTEN a|.|LISTEN b|.|UNLISTEN a|.`:                true,
+		`LISTEN a|.|LISTEN b|.|UNLISTEN *|.`:                false,
+		`LISTEN a|.|BEGIN|t|UNLISTEN a|t|ROLLBACK|.`:        true,
+		`BEGIN|t|LISTEN a|t|ROLLBACK|.`:                     false,
+		`BEGIN|t|LISTEN a|t|COMMIT|.`:                       true,
+		`BEGIN|SAVEPOINT s|LISTEN a|ROLLBACK TO s|COMMIT|.`: false,
+		`LISTEN a|.|RESET ALL|.`:                            true,
+	} {
+		var tr Tracker
+		for step := range strings.SplitSeq(script, "|") {
+			switch step {
+			case ".", "t":
+				tr.Ready(step == ".")
+			case "!":
+				tr.Failed()
+			default:
+				cs, ok := Parse([]byte(step))
+				if !ok {
+					t.Fatalf("%s is not read", step)
+				}
+				tr.Ran(&cs[0], nil)
+			}
+		}
+		if tr.Listens() != want || tr.List().Hash() != (Hash{}) {
+			t.Errorf("%s: %v, want %v", script, tr.Listens(), want)
+		}
+	}
 }

@@ -5,6 +5,8 @@ package settings
 // zero value has nothing set.
 type Tracker struct {
 	list List
+	// channels are those that the session listens on.
+	channels map[string]bool
 	// levels are the transaction that is open and its savepoints; none if nothing in
 	// it matters so far.
 	levels []level
@@ -18,9 +20,10 @@ type level struct {
 	changes   []change
 }
 
+// change is one of a parameter or, by how it was made, of a channel called Name.
 type change struct {
 	Change
-	local bool
+	kind Kind
 }
 
 // How much a transaction may set and how many savepoints it may have before it is
@@ -41,6 +44,9 @@ func (t *Tracker) List() *List { return &t.list }
 // was given up since.
 func (t *Tracker) Lost() bool { return t.lost }
 
+// Listens reports whether the session listens on a channel, between transactions.
+func (t *Tracker) Listens() bool { return len(t.channels) > 0 }
+
 // Open reports whether the transaction at hand has set something.
 func (t *Tracker) Open() bool {
 	for i := range t.levels {
@@ -56,7 +62,9 @@ func (t *Tracker) Now() List {
 	l := t.list
 	for i := range t.levels {
 		for _, c := range t.levels[i].changes {
-			l, _ = l.with(c.Change)
+			if c.kind == Set || c.kind == Local {
+				l, _ = l.with(c.Change)
+			}
 		}
 	}
 	return l
@@ -71,11 +79,13 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 	case Set, Local:
 		top := t.top()
 		for _, ch := range c.Changes {
-			top.changes = append(top.changes, change{ch, c.Kind == Local})
+			top.changes = append(top.changes, change{ch, c.Kind})
 		}
-		if len(top.changes) > maxChanges {
-			t.lose()
-		}
+		t.bound(top)
+	case Listen, Unlisten:
+		top := t.top()
+		top.changes = append(top.changes, change{Change{Name: c.Name}, c.Kind})
+		t.bound(top)
 	case Commit:
 		if string(tag) == rolledBack {
 			t.levels = t.levels[:0]
@@ -83,6 +93,7 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 		t.commit()
 	case Rollback:
 		t.levels = t.levels[:0]
+	case None, Begin:
 	case Savepoint:
 		t.top()
 		t.levels = append(t.levels, level{savepoint: c.Name})
@@ -128,14 +139,37 @@ func (t *Tracker) Clear() { *t = Tracker{} }
 func (t *Tracker) commit() {
 	for i := range t.levels {
 		for _, c := range t.levels[i].changes {
-			if c.local {
-				continue
-			}
-			l, ok := t.list.with(c.Change)
-			t.list, t.lost = l, t.lost || !ok
+			t.keep(c)
 		}
 	}
 	t.levels = t.levels[:0]
+}
+
+func (t *Tracker) keep(c change) {
+	switch c.kind {
+	case Set:
+		l, ok := t.list.with(c.Change)
+		t.list, t.lost = l, t.lost || !ok
+	case Listen:
+		if t.channels == nil {
+			t.channels = map[string]bool{}
+		}
+		t.channels[c.Name] = true
+		t.lost = t.lost || len(t.channels) > maxChanges
+	case Unlisten:
+		delete(t.channels, c.Name)
+		if c.Name == "" {
+			clear(t.channels)
+		}
+	default: // it has ended
+	}
+}
+
+// bound gives up if a transaction changes too much.
+func (t *Tracker) bound(l *level) {
+	if len(l.changes) > maxChanges {
+		t.lose()
+	}
 }
 
 // lose gives up following the settings.
