@@ -68,6 +68,15 @@ test: test-deps check-fmt build check-modules ## everything that must pass
 	go vet $(PACKAGES)
 	PGPILOT_BIN=$(BIN) go test -race -timeout 20m $(PACKAGES)
 
+# FOR is how long, SEED what is done by chance, MODE a fencing mode.
+FOR  ?= 15m
+SEED ?= 1
+MODE ?= strict
+
+.PHONY: check-consistency
+check-consistency: test-deps build ## inject every kind of fault and judge what sessions see [FOR=15m] [SEED=1] [MODE=strict]
+	PGPILOT_BIN=$(BIN) go test -count=1 -timeout 0 -v -run '^TestConsistency$$' ./e2e/faults -for $(FOR) -seed $(SEED) -mode $(MODE)
+
 .PHONY: check-fmt
 check-fmt:
 	@unformatted=$$(gofmt -l $(MODULES) deploy) && if [ -n "$$unformatted" ]; then \

@@ -40,3 +40,5 @@ require (
 )
 
 replace github.com/pgpilot/pgpilot/libs => ../libs
+
+tool golang.org/x/perf/cmd/benchstat

@@ -112,6 +112,14 @@ func TestCopy(t *testing.T) {
 		if tag.String() != "COPY 50000" || through.String() != direct.String() {
 			t.Errorf("%s, %d bytes instead of %d", tag, through.Len(), direct.Len())
 		}
+		r.caughtUp()
+		r.until("a copy runs on a replica", func() bool {
+			var b strings.Builder
+			if _, err := c.conn.CopyTo(timeout(t), &b, sql); err != nil || b.String() != direct.String() {
+				t.Fatalf("%d bytes instead of %d, %v", b.Len(), direct.Len(), err)
+			}
+			return c.route().Role == "replica"
+		})
 		works(t, "50000")
 	})
 	t.Run("out, failing in the middle", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -111,6 +112,18 @@ type Verdict struct {
 	// Generation of the database's verdicts that this one belongs to: that of the
 	// newest Flush its classifier knew of when it began to judge.
 	Generation uint64 `json:"generation,omitempty"`
+	// Detail is what more there is to know for who routes it (verdict.Detail).
+	Detail json.RawMessage `json:"detail,omitempty"`
+	// Statement is the text with $1 for its constants, of SELECT, INSERT, UPDATE, DELETE
+	// and MERGE up to a few kilobytes; Reads, Writes, Calls and Locks are the names in it
+	// of relations that it reads and writes, of functions that it calls, and of
+	// relations that it locks or whose rows it locks. They are for people, and missing
+	// in a VerdictSnapshot.
+	Statement string   `json:"statement,omitempty"`
+	Reads     []string `json:"reads,omitempty"`
+	Writes    []string `json:"writes,omitempty"`
+	Calls     []string `json:"calls,omitempty"`
+	Locks     []string `json:"locks,omitempty"`
 }
 
 // Flush says that what was known of a database's statements no longer holds.

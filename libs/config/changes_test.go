@@ -18,7 +18,8 @@ func TestChanges(t *testing.T) {
 		{"one fixed", func(c *Config) { c.Listen = ":1"; c.Pool.MaxSize++ }, []string{"listen", "pool.max_size"},
 			"listen cannot change while pgpilot runs: change it back, or restart pgpilot"},
 		{"several fixed", func(c *Config) { c.RunDir = "/x"; c.Primary.Name = "p"; c.Replicas = nil; c.Bus.Listen = "" }, []string{"run_dir", "primary", "replicas", "bus.listen"},
-			"run_dir, primary, replicas, bus.listen cannot change while pgpilot runs: change them back, or restart pgpilot"},
+			"run_dir, bus.listen cannot change while pgpilot runs: change them back, or restart pgpilot"},
+		{"servers and modes", func(c *Config) { c.Primary.Name = "p"; c.Replicas = nil; c.Pool.Mode = Session }, []string{"primary", "replicas", "pool.mode"}, ""},
 	}
 	for _, tt := range tests {
 		old := parse(t, `{`+minimal+`, "replicas": ["a:1"]}`)

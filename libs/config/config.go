@@ -15,8 +15,8 @@ type Config struct {
 	ListenUnix string `json:"listen_unix" reload:"restart"`
 	// Primary is the server expected to accept writes; Replicas stream from it. In
 	// the file each is "host:port" or an object.
-	Primary  Backend   `json:"primary" reload:"restart"`
-	Replicas []Backend `json:"replicas" reload:"restart"`
+	Primary  Backend   `json:"primary"`
+	Replicas []Backend `json:"replicas"`
 	// ServerTLS is how connections to servers are encrypted.
 	ServerTLS ServerTLS `json:"server_tls"`
 	// Users may log in, and are logged in to the servers under the same name.
@@ -79,7 +79,7 @@ const (
 // Pool sizes and waits, per host, backend, user and database.
 type Pool struct {
 	// Mode is Session or Transaction.
-	Mode string `json:"mode" reload:"restart"`
+	Mode string `json:"mode"`
 	// MaxSize is the most server connections, divided between the host's routers.
 	MaxSize int `json:"max_size"`
 	// Primary and Replica are the most connections to the primary and to each replica,

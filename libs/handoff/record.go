@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
@@ -135,6 +136,15 @@ func (r *Record) Parameter(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// ServerStartup gives the startup parameters of the server connections that the
+// session may have.
+func (r *Record) ServerStartup() []Parameter {
+	if r.Replication == "" {
+		return r.Startup
+	}
+	return append(slices.Clone(r.Startup), Parameter{Name: "replication", Value: r.Replication})
 }
 
 // encode gives the payload: the JSON's length, the JSON, the unread bytes.

@@ -149,11 +149,18 @@ func (c *Cluster) ensureSlots(ctx context.Context, conn *pgx.Conn, primary *Memb
 		if m == primary {
 			continue
 		}
-		_, err := conn.Exec(ctx, `SELECT pg_create_physical_replication_slot($1, true)
-			WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)`, m.Name)
-		if err != nil {
-			return fmt.Errorf("create the replication slot of %s: %w", m.Name, err)
+		if err := ensureSlot(ctx, conn, m); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func ensureSlot(ctx context.Context, conn *pgx.Conn, m *Member) error {
+	_, err := conn.Exec(ctx, `SELECT pg_create_physical_replication_slot($1, true)
+		WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)`, m.Name)
+	if err != nil {
+		return fmt.Errorf("create the replication slot of %s: %w", m.Name, err)
 	}
 	return nil
 }

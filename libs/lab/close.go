@@ -55,7 +55,7 @@ func (c *Cluster) removeAll(ctx context.Context, claim *folder, owner bool) erro
 	for _, m := range now.members {
 		err = errors.Join(err, os.RemoveAll(m.dir()), os.RemoveAll(m.dir()+unfinished))
 	}
-	err = errors.Join(err, os.RemoveAll(now.socketDir()))
+	err = errors.Join(err, os.RemoveAll(now.socketDir()), os.RemoveAll(now.backupDir()))
 	if now.work != now.dir {
 		err = errors.Join(err, os.RemoveAll(now.work))
 	}

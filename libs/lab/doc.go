@@ -54,5 +54,5 @@
 // [Cluster.Promote] makes the other replicas follow the new primary. The old primary is
 // left as it is, and [Start] does not start it. Started by [Member.Start] it is a second,
 // stale primary on the old timeline: that is the accident a failover test wants to see, and
-// the lab does not repair it.
+// only [Cluster.Rebuild] repairs it.
 package lab

@@ -25,8 +25,17 @@ type Member struct {
 
 	cluster *Cluster
 
-	mu    sync.Mutex
-	child *child // the server, if this process started it
+	mu      sync.Mutex
+	child   *child // the server, if this process started it
+	preload string
+}
+
+// Preload makes the next starts of the server load a shared library first (ld.so(8), LD_PRELOAD), to lie to
+// it about the time for example. Empty: none. The library must be readable for the server's OS user.
+func (m *Member) Preload(library string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.preload = library
 }
 
 func newMember(c *Cluster, number, port int) *Member {
@@ -121,6 +130,11 @@ func (m *Member) Start(ctx context.Context) error {
 	// The server's life is not bound to ctx, only the wait for it is.
 	cmd := c.account.command(context.WithoutCancel(ctx), c.bin.path("postgres"), "-D", m.dataDir())
 	cmd.Stdout, cmd.Stderr = log, log
+	m.mu.Lock()
+	if m.preload != "" {
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+m.preload)
+	}
+	m.mu.Unlock()
 	server, err := spawn(cmd, !c.detach)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", m.Name, err)

@@ -3,10 +3,9 @@ package rundir
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +17,10 @@ type Claim struct {
 	dir     *Dir
 	service string
 	id      string
-	lock    *os.File
+
+	mu        sync.Mutex
+	lock      *os.File  // guarded by mu
+	listeners []*Socket // guarded by mu
 }
 
 // ErrTaken reports that a running process holds the instance's lock.
@@ -50,39 +52,51 @@ func (d *Dir) claim(service, id string) (*Claim, error) {
 	path := d.lock(service, id)
 	deadline := time.Now().Add(lookTime)
 	for {
+		f, err := takeLock(path)
+		switch {
+		case err == nil:
+			return &Claim{dir: d, service: service, id: id, lock: f}, nil
+		case !errors.Is(err, ErrTaken):
+			return nil, err
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("claim %s.%s in %s: %w", service, id, d.path, ErrTaken)
+		}
+		time.Sleep(lookTime / 20)
+	}
+}
+
+// takeLock makes the lock file, if it must, and holds it. It says who does. The error is ErrTaken
+// while somebody else holds it.
+func takeLock(path string) (*os.File, error) {
+	for {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("open lock: %w", err)
 		}
 		if err := flock(f, unix.LOCK_EX); err != nil {
 			f.Close()
-			if !errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, fmt.Errorf("lock %s: %w", path, err)
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, ErrTaken
 			}
-			if time.Now().After(deadline) {
-				return nil, fmt.Errorf("claim %s.%s in %s: %w", service, id, d.path, ErrTaken)
-			}
-			time.Sleep(lookTime / 20)
-			continue
+			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if !sameFile(f, path) { // its last owner removed the name between open and lock
 			f.Close()
 			continue
 		}
-		c := &Claim{dir: d, service: service, id: id, lock: f}
-		if err := c.recordPid(); err != nil {
-			c.Close()
+		if err := recordPid(f); err != nil {
+			f.Close()
 			return nil, err
 		}
-		return c, nil
+		return f, nil
 	}
 }
 
-func (c *Claim) recordPid() error {
-	if err := c.lock.Truncate(0); err != nil {
+func recordPid(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("write lock: %w", err)
 	}
-	if _, err := c.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
 		return fmt.Errorf("write lock: %w", err)
 	}
 	return nil
@@ -95,37 +109,29 @@ func (c *Claim) Service() string { return c.service }
 func (c *Claim) ID() string { return c.id }
 
 // Listen opens the instance's main socket.
-func (c *Claim) Listen() (*net.UnixListener, error) {
-	return c.dir.listen(c.dir.Socket(c.service, c.id))
+func (c *Claim) Listen() (*Socket, error) {
+	return c.listen(c.dir.Socket(c.service, c.id))
 }
 
 // ListenHTTP opens the instance's metrics and health socket.
-func (c *Claim) ListenHTTP() (*net.UnixListener, error) {
-	return c.dir.listen(c.dir.HTTPSocket(c.service, c.id))
+func (c *Claim) ListenHTTP() (*Socket, error) {
+	return c.listen(c.dir.HTTPSocket(c.service, c.id))
 }
 
 // ListenAs opens a socket under another name of the directory, such as bus.sock.
 // The last instance that listens under a shared name has it.
-func (c *Claim) ListenAs(name string) (*net.UnixListener, error) {
-	return c.dir.listen(c.dir.Join(name))
+func (c *Claim) ListenAs(name string) (*Socket, error) {
+	return c.listen(c.dir.Join(name))
 }
 
-// listen binds under a temporary name and renames: whoever sees the final name
-// can dial it, and a dead instance's socket is replaced in the same step.
-func (d *Dir) listen(path string) (*net.UnixListener, error) {
-	tmp := strings.TrimSuffix(path, ".sock") + ".new" // no longer than the final name
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove leftover socket: %w", err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
+func (c *Claim) listen(path string) (*Socket, error) {
+	l, err := newSocket(path)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
+		return nil, err
 	}
-	l.SetUnlinkOnClose(false)
-	if err := os.Rename(tmp, path); err != nil {
-		l.Close()
-		return nil, fmt.Errorf("publish socket: %w", err)
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, l)
 	return l, nil
 }
 
@@ -137,6 +143,8 @@ func (c *Claim) Close() error {
 			return fmt.Errorf("release %s.%s: %w", c.service, c.id, err)
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.lock.Close()
 }
 

@@ -7,6 +7,8 @@
 // appear under their final name only once they accept connections (bind to a
 // temporary name, listen, rename), so a name that is listed can be dialled.
 //
+// Names that somebody removes while their owner runs are made again within a second.
+//
 // The directory is private to one user (mode 0700), and both ends of every
 // connection check the other's uid with SO_PEERCRED: what travels here are
 // clients' sockets, statement text and positions that decide what is fresh.

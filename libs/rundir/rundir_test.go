@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -205,5 +208,142 @@ func TestSecretIsSharedAndPrivate(t *testing.T) {
 	st, err := os.Stat(d.Join("template.key"))
 	if err != nil || st.Mode().Perm() != 0o600 || len(first) != 16 {
 		t.Fatalf("secret file: %v, %v, %d bytes; want mode 0600 and 16 bytes", st.Mode(), err, len(first))
+	}
+}
+
+// keep runs Keep for a claim until the test ends.
+func keep(t *testing.T, c *Claim) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Keep(ctx, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// Whatever is removed under a running instance comes back, its lock before all else:
+// without it others take the instance for dead.
+func TestRemovedNamesComeBack(t *testing.T) {
+	for name, remove := range map[string]func(d *Dir) error{
+		"socket":        func(d *Dir) error { return os.Remove(d.Socket(Router, "1")) },
+		"lock":          func(d *Dir) error { return os.Remove(d.lock(Router, "1")) },
+		"everything":    func(d *Dir) error { return os.RemoveAll(d.path) },
+		"HTTP socket":   func(d *Dir) error { return os.Remove(d.HTTPSocket(Router, "1")) },
+		"socket of all": func(d *Dir) error { return os.Remove(d.Join("bus.sock")) },
+		"lock, seen by others": func(d *Dir) error {
+			if err := os.Remove(d.lock(Router, "1")); err != nil {
+				return err
+			}
+			_, err := d.List(Router) // which buries it
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			c, err := d.Claim(Router, "1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var paths []string
+			for _, listen := range []func() (*Socket, error){c.Listen, c.ListenHTTP, func() (*Socket, error) { return c.ListenAs("bus.sock") }} {
+				s, err := listen()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				paths = append(paths, s.path)
+				go func() {
+					for {
+						conn, err := s.AcceptUnix()
+						if err != nil {
+							return
+						}
+						conn.Write([]byte("hi"))
+						conn.Close()
+					}
+				}()
+			}
+			var seen atomic.Int64 // how many instances a watcher sees
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			watched := make(chan error, 1)
+			go func() {
+				watched <- d.Watch(ctx, Router, func(now []Instance) { seen.Store(int64(len(now))) })
+			}()
+			deadline := time.Now().Add(30 * time.Second)
+			for seen.Load() != 1 {
+				if time.Now().After(deadline) {
+					t.Fatal("the instance is not seen")
+				}
+				time.Sleep(time.Millisecond) // between two looks
+			}
+			keep(t, c)
+			if err := remove(d); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range paths {
+				for {
+					conn, err := net.Dial("unix", p)
+					if err == nil {
+						b := make([]byte, 2)
+						_, err = io.ReadFull(conn, b)
+						conn.Close()
+					}
+					if err == nil {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Millisecond) // between two attempts
+				}
+			}
+			held := func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return sameFile(c.lock, d.lock(Router, "1"))
+			}
+			for !held() || seen.Load() != 1 {
+				if time.Now().After(deadline) {
+					t.Fatal("the instance is not seen any more")
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if _, err := d.Claim(Router, "1"); !errors.Is(err, ErrTaken) {
+				t.Errorf("somebody else can have its names: %v", err)
+			}
+			cancel()
+			if err := <-watched; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A name that another instance has taken over stays its own.
+func TestTakenNameIsNotTakenBack(t *testing.T) {
+	d := open(t)
+	var socks []*Socket
+	for _, id := range []string{"1", "2"} {
+		c, err := d.Claim(Lagpoller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s, err := c.ListenAs("bus.sock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		socks = append(socks, s)
+		if again, err := c.restore(); again || err != nil {
+			t.Errorf("restored %v, %v", again, err)
+		}
+	}
+	if again, err := socks[0].restore(); again || err != nil {
+		t.Errorf("the first owner takes the name back: %v, %v", again, err)
 	}
 }

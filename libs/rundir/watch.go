@@ -92,8 +92,14 @@ func (d *Dir) Watch(ctx context.Context, service string, changed func([]Instance
 	var last []Instance
 	for first := true; ; first = false {
 		now, err := d.List(service)
-		if err != nil {
+		switch {
+		case err != nil && first:
 			return err
+		case err != nil:
+			// The directory is gone for the moment. Who was there before still runs and
+			// makes it again.
+			now = last
+			_ = w.Add(d.path)
 		}
 		if first || !slices.Equal(now, last) {
 			last = now

@@ -11,7 +11,7 @@ import (
 // peers accepts only connections from this process's own user: profiles and
 // metrics tell of clients' statements.
 type peers struct {
-	*net.UnixListener
+	*rundir.Socket
 	log *slog.Logger
 }
 

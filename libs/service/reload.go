@@ -3,9 +3,12 @@ package service
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -23,7 +26,7 @@ const settle = 100 * time.Millisecond
 // passes it on if it is valid.
 type reloader struct {
 	path    string
-	current *config.Config
+	current atomic.Pointer[config.Config]
 	out     chan *config.Config // holds one: the latest
 	asked   chan struct{}
 	results *prometheus.CounterVec
@@ -32,10 +35,9 @@ type reloader struct {
 
 func newReloader(path string, current *config.Config, reg *prometheus.Registry, log *slog.Logger) *reloader {
 	r := &reloader{
-		path:    path,
-		current: current,
-		out:     make(chan *config.Config, 1),
-		asked:   make(chan struct{}, 1),
+		path:  path,
+		out:   make(chan *config.Config, 1),
+		asked: make(chan struct{}, 1),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgpilot_config_reloads_total",
 			Help: "Times the configuration was read again: ok, or refused because of what is in it.",
@@ -46,7 +48,14 @@ func newReloader(path string, current *config.Config, reg *prometheus.Registry, 
 		r.results.WithLabelValues(result)
 	}
 	reg.MustRegister(r.results)
+	r.current.Store(current)
 	return r
+}
+
+// ServeHTTP shows the configuration in force, with secrets masked.
+func (r *reloader) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, r.current.Load().String()+"\n") // fails only when the client is gone
 }
 
 // request asks for a reload whether or not the file changed: a file it names may
@@ -110,7 +119,7 @@ func (r *reloader) load(asked bool) {
 	next, err := config.Load(r.path)
 	var changed []string
 	if err == nil {
-		changed, err = config.Changes(r.current, next)
+		changed, err = config.Changes(r.current.Load(), next)
 	}
 	if err != nil {
 		r.results.WithLabelValues("refused").Inc()
@@ -120,7 +129,7 @@ func (r *reloader) load(asked bool) {
 	if len(changed) == 0 && !asked {
 		return
 	}
-	r.current = next
+	r.current.Store(next)
 	select {
 	case <-r.out:
 	default:

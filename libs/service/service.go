@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -116,11 +117,14 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	defer stopAround()
 	defer stopServing(nil)
 	wg.Go(func() {
-		handler := obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof)
+		handler := http.NewServeMux()
+		handler.Handle("/", obs.Handler(env.Metrics, env.Health, cfg.Observability.Pprof))
+		handler.Handle("GET /config", reload)
 		if err := obs.Serve(around, &peers{socket, log}, handler, log); err != nil {
 			stopServing(err)
 		}
 	})
+	wg.Go(func() { claim.Keep(around, log) })
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
 	wg.Go(func() { announce(serving, env.Health, log) })

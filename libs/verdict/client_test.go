@@ -50,7 +50,7 @@ func newClient(t *testing.T, d *rundir.Dir, change func(*Options)) *Client {
 type classifier struct {
 	t     *testing.T
 	claim *rundir.Claim
-	l     *net.UnixListener
+	l     *rundir.Socket
 	asked chan *question
 	wg    sync.WaitGroup
 

@@ -12,12 +12,13 @@
 // sent without waiting for answers, and answers come in any order:
 //
 //	request:  id u64 | version u8 | key [16] | database length u16 | database | text
-//	response: id u64 | version u8 | kind u8 | effects u32 | fingerprint u64 | generation u64 | flags u8
+//	response: id u64 | version u8 | kind u8 | effects u32 | fingerprint u64 | generation u64 | flags u8 | detail
 //
 // The id and the version keep their places in every version. An answer of a
 // version that is not understood fails its own request and no other. A kind of 255
 // is no verdict: the classifier was not able to judge this time. The flag 1 is that of
-// a passing verdict.
+// a passing verdict. The detail takes the rest of the frame and may be missing; it is that
+// of Detail in JSON.
 //
 // # The client
 //

@@ -12,7 +12,7 @@ import (
 
 // frameVersion is the version of requests and responses that this build writes
 // and understands.
-const frameVersion = 3
+const frameVersion = 4
 
 const (
 	// maxDatabase bounds the database name. PostgreSQL cuts names at 63 bytes; what
@@ -20,8 +20,8 @@ const (
 	maxDatabase = 1024
 	// requestHead is the fixed part of a request: id, version, key, length of the name.
 	requestHead = 8 + 1 + 16 + 2
-	// responseSize is a whole response of this version: id, version, kind, effects,
-	// fingerprint, generation, flags.
+	// responseSize is the fixed part of a response of this version: id, version, kind,
+	// effects, fingerprint, generation, flags. A detail follows.
 	responseSize = 8 + 1 + 1 + 4 + 8 + 8 + 1
 	// flagPassing is that of Verdict.Passing.
 	flagPassing = 1
@@ -149,27 +149,31 @@ func AppendNoVerdict(b []byte, id uint64) []byte {
 }
 
 func appendResponse(b []byte, id uint64, kind byte, v Verdict) []byte {
-	b = binary.BigEndian.AppendUint32(b, responseSize)
+	detail := v.Detail.encode()
+	b = binary.BigEndian.AppendUint32(b, uint32(responseSize+len(detail)))
 	b = binary.BigEndian.AppendUint64(b, id)
 	b = append(b, frameVersion, kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(v.Effects))
 	b = binary.BigEndian.AppendUint64(b, v.Fingerprint)
 	b = binary.BigEndian.AppendUint64(b, v.Generation)
+	var flags byte
 	if v.Passing {
-		return append(b, flagPassing)
+		flags |= flagPassing
 	}
-	return append(b, 0)
+	b = append(b, flags)
+	return append(b, detail...)
 }
 
 // ResponseReader reads responses from a connection. It is not safe for
 // concurrent use.
 type ResponseReader struct {
-	r *bufio.Reader
+	r   *bufio.Reader
+	buf []byte
 }
 
 // NewResponseReader reads responses from r.
 func NewResponseReader(r io.Reader) *ResponseReader {
-	return &ResponseReader{r: bufio.NewReaderSize(r, 8<<10)}
+	return &ResponseReader{r: bufio.NewReaderSize(r, 8<<10), buf: make([]byte, responseSize)}
 }
 
 // Next reads one response. After ErrVersion and ErrNoVerdict the id is valid and
@@ -180,19 +184,21 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 	if err != nil {
 		return 0, Verdict{}, err
 	}
-	var b [responseSize]byte
-	n := min(size, responseSize)
-	if _, err := io.ReadFull(r.r, b[:n]); err != nil {
-		return 0, Verdict{}, fmt.Errorf("read response: %w", unexpected(err))
+	if cap(r.buf) < size {
+		r.buf = make([]byte, size)
 	}
-	if _, err := r.r.Discard(size - n); err != nil {
+	b := r.buf[:size]
+	if _, err := io.ReadFull(r.r, b); err != nil {
 		return 0, Verdict{}, fmt.Errorf("read response: %w", unexpected(err))
 	}
 	id = binary.BigEndian.Uint64(b[:])
 	if b[8] != frameVersion {
 		return id, Verdict{}, ErrVersion
 	}
-	if size == responseSize && b[9] == noVerdict {
+	if size < responseSize {
+		return 0, Verdict{}, errFrame
+	}
+	if b[9] == noVerdict {
 		return id, Verdict{}, ErrNoVerdict
 	}
 	v = Verdict{
@@ -202,7 +208,10 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 		Generation:  binary.BigEndian.Uint64(b[22:]),
 		Passing:     b[30] == flagPassing,
 	}
-	if size != responseSize || v.Kind > Read || v.Effects&^known != 0 || b[30]&^flagPassing != 0 {
+	if v.Kind > Read || v.Effects&^known != 0 || b[30]&^flagPassing != 0 {
+		return 0, Verdict{}, errFrame
+	}
+	if v.Detail, err = decodeDetail(b[responseSize:]); err != nil {
 		return 0, Verdict{}, errFrame
 	}
 	return id, v, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -46,7 +47,8 @@ func TestRequestsAreReadBack(t *testing.T) {
 }
 
 func TestResponsesAreReadBack(t *testing.T) {
-	want := []Verdict{{Kind: Read, Fingerprint: 1 << 63}, {}, {Effects: known, Fingerprint: 3, Generation: 1 << 62}, {Passing: true, Effects: Unproven}}
+	want := []Verdict{{Kind: Read, Fingerprint: 1 << 63}, {}, {Effects: known, Fingerprint: 3, Generation: 1 << 62}, {Passing: true, Effects: Unproven},
+		{Effects: Session, Detail: someDetail}, {Detail: &Detail{Parts: []Part{}}}}
 	var b []byte
 	for i, v := range want {
 		b = AppendResponse(b, uint64(i), v)
@@ -54,7 +56,7 @@ func TestResponsesAreReadBack(t *testing.T) {
 	r := NewResponseReader(iotest.OneByteReader(bytes.NewReader(b)))
 	for i, w := range want {
 		id, got, err := r.Next()
-		if err != nil || id != uint64(i) || got != w {
+		if err != nil || id != uint64(i) || !reflect.DeepEqual(got, w) {
 			t.Fatalf("response %d: got id %d, %+v, %v", i, id, got, err)
 		}
 	}
@@ -142,7 +144,9 @@ func TestHostileFramesAreRefused(t *testing.T) {
 		"too long":       {0, 2, 0, 0},
 		"unknown kind":   alter(4+9, 2),
 		"unknown effect": alter(4+10, 0x80),
-		"extra field":    append(alter(3, responseSize+1), 0),
+		"no detail":      append(alter(3, responseSize+1), '{'),
+		"one byte less":  alter(3, responseSize-1)[:4+responseSize-1],
+		"unknown flag":   alter(4+30, 2),
 		"cut off":        response[:len(response)-1],
 	} {
 		_, _, err := NewResponseReader(bytes.NewReader(b)).Next()
@@ -194,6 +198,7 @@ func FuzzRequest(f *testing.F) {
 func FuzzResponse(f *testing.F) {
 	f.Add(AppendResponse(nil, 1, Verdict{Kind: Read, Effects: Session, Fingerprint: 2}))
 	f.Add(AppendNoVerdict(nil, 1))
+	f.Add(AppendResponse(nil, 1, Verdict{Detail: someDetail}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := NewResponseReader(bytes.NewReader(b))
 		for {
@@ -204,8 +209,16 @@ func FuzzResponse(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if frame := AppendResponse(nil, id, v); !bytes.Contains(b, frame) {
+			frame := AppendResponse(nil, id, v)
+			if v.Detail == nil && !bytes.Contains(b, frame[4:4+responseSize]) {
 				t.Fatalf("%x became %x", b, frame)
+			}
+			_, again, err := NewResponseReader(bytes.NewReader(frame)).Next()
+			if len(v.Detail.encode()) == 0 {
+				v.Detail = nil
+			}
+			if err != nil || !reflect.DeepEqual(again, v) {
+				t.Fatalf("%+v became %+v, %v", v, again, err)
 			}
 		}
 	})

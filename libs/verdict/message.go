@@ -19,6 +19,7 @@ func (v Verdict) Message(database string, key sqltoken.Key) bus.Verdict {
 		Kind:        v.Kind.String(),
 		Effects:     v.Effects.Names(),
 		Generation:  v.Generation,
+		Detail:      v.Detail.encode(),
 	}
 }
 
@@ -44,5 +45,8 @@ func FromMessage(m bus.Verdict) (key sqltoken.Key, v Verdict, err error) {
 		return key, Verdict{}, fmt.Errorf("read fingerprint of a verdict message: %w", err)
 	}
 	v.Generation = m.Generation
+	if v.Detail, err = decodeDetail(m.Detail); err != nil {
+		return key, Verdict{}, err
+	}
 	return key, v, nil
 }

@@ -124,6 +124,8 @@ type Verdict struct {
 	// Passing verdicts hold for the statement that was asked about and must not be
 	// remembered: a name in it is not known, and may be in a moment.
 	Passing bool
+	// Detail is nil for most statements: there is nothing more to tell.
+	Detail *Detail
 }
 
 // Unclassified is what must be taken for true of a text that nobody judged: it

@@ -62,7 +62,7 @@ func (a *askers) flow() {
 	until(a.t, "questions are answered", func() bool { return a.asked.Load() > before+200 })
 }
 
-func poisoned(cause string) string { return "SELECT " + cause + " FROM t" + poison.Comment(cause) }
+func poisoned(cause string) string { return "SELECT " + cause + " FROM t" + poison.Name(cause) }
 
 // A text that crashes, hangs or bloats the parser costs one process and its own
 // verdict, once for all classifiers, and across restarts.

@@ -125,7 +125,7 @@ func startWorkers(env *service.Env) (*parse.Pool, error) {
 }
 
 func opinion(c judge.Catalog, p parse.Parsed) judge.Opinion {
-	return judge.Tree(p.Tree, p.Fingerprint, c)
+	return judge.Tree(p.Text, p.Tree, p.Fingerprint, c)
 }
 
 // openLibrary gives a library that reads catalogs with the monitor's login.
@@ -224,7 +224,7 @@ func follow(ctx context.Context, env *service.Env, c *clerk.Clerk, s *server.Ser
 		case cfg := <-env.Reloads:
 			c.Resize(cfg.Classify.CacheSize)
 			s.SetMaxText(cfg.Classify.MaxText)
-			if cfg.Monitor != now.Monitor || cfg.Classify.Timeout != now.Classify.Timeout ||
+			if cfg.Monitor != now.Monitor || !slices.Equal(cfg.Backends(), now.Backends()) || cfg.Classify.Timeout != now.Classify.Timeout ||
 				!slices.Equal(cfg.Routing.ReadFunctions, now.Routing.ReadFunctions) {
 				login, err := monitorLogin(cfg)
 				if err != nil {

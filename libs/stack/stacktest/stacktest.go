@@ -39,6 +39,8 @@ type Options struct {
 	Replicas int
 	// As in [stack.Options].
 	Listeners, Routers, Classifiers, Lagpollers int
+	// BinDir has the four programs. Empty: Programs.
+	BinDir string
 	// LogLevel of the services; empty is info.
 	LogLevel string
 	// Configure changes the configuration before it is written. It holds the lab's
@@ -61,7 +63,10 @@ type Pgpilot struct {
 // end of every service's log.
 func Start(t testing.TB, o Options) *Pgpilot {
 	t.Helper()
-	bin := Programs(t)
+	bin := o.BinDir
+	if bin == "" {
+		bin = Programs(t)
+	}
 	sweep(t)
 	cluster := o.Lab
 	if cluster == nil {

@@ -71,7 +71,7 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 	b.Run("judge", func(b *testing.B) {
 		for b.Loop() {
-			if o := judge.Tree(tree, 0, s); o.Reason != "" {
+			if o := judge.Tree("", tree, 0, s); o.Reason != "" {
 				b.Fatal(o.Reason)
 			}
 		}

@@ -55,6 +55,8 @@ const (
 // same whenever the catalog is read anew.
 type bodies struct {
 	parse Parse
+	// major is the server's release.
+	major int
 	known map[source]body
 	// kept is what the present reading has used; it becomes known.
 	kept map[source]body
@@ -101,14 +103,15 @@ func (b *bodies) sql(text string, volatile bool) (body, error) {
 	if o, refused := judge.Refuse(text); refused {
 		return body{reason: "has a body with " + o.Reason}, nil
 	}
+	text = judge.Bare(text)
 	switch tree, err := b.parse(text); {
 	case errors.Is(err, ErrNotNow):
 		return body{reason: "has a body that was not parsed yet"}, ErrNotNow
 	case err != nil:
 		return body{reason: "has a body that cannot be parsed"}, nil
 	default:
-		r := &recorder{}
-		o := judge.Tree(tree, 0, r)
+		r := &recorder{major: b.major}
+		o := judge.Tree(text, tree, 0, r)
 		if o.Kind != verdict.Read && !volatile {
 			return body{reason: "has a body with " + o.Reason}, nil
 		}
@@ -117,7 +120,10 @@ func (b *bodies) sql(text string, volatile bool) (body, error) {
 }
 
 // recorder is a Catalog that finds everything harmless and notes what it is asked.
-type recorder struct{ uses []use }
+type recorder struct {
+	major int
+	uses  []use
+}
 
 func (r *recorder) note(u use) judge.Standing {
 	r.uses = append(r.uses, u)
@@ -150,6 +156,8 @@ func (r *recorder) Relation(schema, name string) judge.Standing {
 func (r *recorder) Written(schema, name string) judge.Standing {
 	return r.note(use{kind: useWritten, schema: schema, name: name})
 }
+
+func (r *recorder) Major() int { return r.major }
 
 func (r *recorder) Unseen() judge.Standing { return judge.Standing{} }
 

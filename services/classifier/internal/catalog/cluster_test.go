@@ -218,6 +218,11 @@ func sameAnswers(t *testing.T, c *lab.Cluster, s *Snapshot, lines []line) {
 
 // run gives the results of a simple-query string as sorted rows of text.
 func run(ctx context.Context, c *pgconn.PgConn, sql string) (string, error) {
+	if strings.HasPrefix(sql, "COPY") {
+		var b strings.Builder
+		tag, err := c.CopyTo(ctx, &b, sql)
+		return tag.String() + b.String(), err
+	}
 	results, err := c.Exec(ctx, sql).ReadAll()
 	if err != nil {
 		return "", err

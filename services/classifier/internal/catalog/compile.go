@@ -24,6 +24,7 @@ type compiler struct {
 // on a replica because somebody says so (routing.read_functions).
 func compile(c *contents, b *bodies, reads map[string]bool) *Snapshot {
 	k := &compiler{contents: c, graph: newGraph(), Snapshot: newSnapshot(), bodies: b, volatile: make(map[uint32]bool)}
+	b.major, k.Snapshot.major = c.major, c.major
 	b.begin()
 	defer b.end()
 	k.addFunctions(reads)

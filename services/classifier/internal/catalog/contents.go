@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -62,6 +64,8 @@ type contents struct {
 	cascades    []edgeRow
 	identities  []idRow
 	announced   []idRow
+	// major is the server's release.
+	major int
 }
 
 type functionRow struct {
@@ -137,7 +141,7 @@ func readContents(ctx context.Context, conn *pgx.Conn) (_ *contents, f fingerpri
 	if f, err = readFingerprint(ctx, tx); err != nil {
 		return nil, f, err
 	}
-	c := &contents{}
+	c := &contents{major: major(conn)}
 	for _, read := range []func() error{
 		rows(ctx, tx, &c.functions, functionsSQL),
 		rows(ctx, tx, &c.aggregates, aggregatesSQL),
@@ -160,6 +164,14 @@ func readContents(ctx context.Context, conn *pgx.Conn) (_ *contents, f fingerpri
 		}
 	}
 	return c, f, nil
+}
+
+// major gives the release that the server reported at login, zero if it cannot be
+// read.
+func major(conn *pgx.Conn) int {
+	version := conn.PgConn().ParameterStatus("server_version")
+	n, _ := strconv.Atoi(version[:len(version)-len(strings.TrimLeft(version, "0123456789"))])
+	return n
 }
 
 // fingerprint is another one whenever the catalog may have changed.

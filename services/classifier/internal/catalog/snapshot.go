@@ -16,6 +16,8 @@ type Snapshot struct {
 	unseen, defining                       judge.Standing
 	// temporary are the names of temporary relations.
 	temporary map[string]bool
+	// major is the server's release.
+	major int
 }
 
 var _ judge.Catalog = (*Snapshot)(nil)
@@ -175,6 +177,9 @@ func (s *Snapshot) relation(kind useKind, schema, name string) judge.Standing {
 
 // Unseen implements judge.Catalog.
 func (s *Snapshot) Unseen() judge.Standing { return s.unseen }
+
+// Major implements judge.Catalog.
+func (s *Snapshot) Major() int { return s.major }
 
 // Defining implements judge.Catalog.
 func (s *Snapshot) Defining() judge.Standing { return s.defining }

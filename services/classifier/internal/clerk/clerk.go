@@ -49,8 +49,9 @@ type Options struct {
 	Quarantine Quarantine
 	// Remember is the number of verdicts kept (classify.cache_size).
 	Remember int
-	// Announce is called with each fresh verdict. It must not block.
-	Announce func(database string, key sqltoken.Key, v verdict.Verdict)
+	// Announce is called with each fresh verdict and what it is about. It must not
+	// block.
+	Announce func(database string, key sqltoken.Key, v verdict.Verdict, about About)
 	Metrics  *Metrics
 	Log      *slog.Logger
 }
@@ -68,6 +69,13 @@ type Clerk struct {
 	// generations by database, for those that had a flush; guarded by mu. Nothing is
 	// put into the cache without mu, so that no verdict outlives its generation.
 	generations map[string]uint64
+}
+
+// About is what a fresh verdict is about, for people.
+type About struct {
+	// Statement is the text without constants; empty if it is long, or could have some.
+	Statement string
+	Names     judge.Names
 }
 
 // matter is what a verdict is about.
@@ -91,6 +99,9 @@ func New(o Options) (*Clerk, error) {
 	}
 	return c, nil
 }
+
+// maxStatement is the longest text that is told, in bytes.
+const maxStatement = 4 << 10
 
 // maxPassing is how many passing verdicts are kept.
 const maxPassing = 1000
@@ -144,7 +155,7 @@ func (c *Clerk) decide(r *verdict.Request) hearing {
 		h := c.hear(r, c.opts.Catalogs.Of(r.Database))
 		h.Generation = generation
 		if h.keep && c.remember(r.Database, m, h.Verdict) {
-			c.opts.Announce(r.Database, r.Key, h.Verdict)
+			c.opts.Announce(r.Database, r.Key, h.Verdict, h.about)
 		}
 		return h, nil
 	})
@@ -159,7 +170,8 @@ type hearing struct {
 	// err says why there is no verdict.
 	err error
 	// by is the catalog that was consulted.
-	by judge.Catalog
+	by    judge.Catalog
+	about About
 }
 
 // hear has a text parsed and judged. A text that makes the judge panic would do so
@@ -185,7 +197,7 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 		return hearing{Verdict: verdict.Unclassified()}
 	}
 	var normalized string
-	err := c.opts.Parse(r.Text, c.debug(), func(p parse.Parsed) {
+	err := c.opts.Parse(judge.Bare(r.Text), c.debug() || len(r.Text) <= maxStatement, func(p parse.Parsed) {
 		o, normalized = c.opts.Judge(by, p), p.Normalized
 	})
 	var refused *parse.Refused
@@ -213,7 +225,11 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 	if o.Defines {
 		c.opts.Catalogs.Changing(r.Database)
 	}
-	return hearing{Verdict: o.Verdict, keep: !o.Passing, by: by}
+	h = hearing{Verdict: o.Verdict, keep: !o.Passing, by: by, about: About{Names: o.Names}}
+	if o.Template && len(normalized) <= maxStatement {
+		h.about.Statement = normalized
+	}
+	return h
 }
 
 // log names the matter in each line.

@@ -93,7 +93,7 @@ func openParser(t testing.TB, remember int, parser func(string, bool, func(parse
 		Judge:      func(_ judge.Catalog, p parse.Parsed) judge.Opinion { return think(p.Normalized) },
 		Catalogs:   &o.library,
 		Quarantine: o, Remember: remember, Metrics: m,
-		Announce: func(database string, key sqltoken.Key, v verdict.Verdict) {
+		Announce: func(database string, key sqltoken.Key, v verdict.Verdict, _ About) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.news = append(o.news, news{database, key, v})

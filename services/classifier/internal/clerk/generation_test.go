@@ -120,7 +120,7 @@ func TestASuccessorLearns(t *testing.T) {
 func TestTheCacheIsBoundedAndItsEstimateRight(t *testing.T) {
 	const size = 20_000
 	o := open(t, size, read)
-	o.opts.Announce = func(string, sqltoken.Key, verdict.Verdict) {}
+	o.opts.Announce = func(string, sqltoken.Key, verdict.Verdict, About) {}
 	before := heap()
 	fill := func(round uint32) uint64 {
 		for i := range uint32(size) {

@@ -14,6 +14,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/clerk"
 )
 
 // waiting bounds the verdicts that are not yet published.
@@ -61,9 +62,12 @@ func New(reg prometheus.Registerer, log *slog.Logger) (*Herald, error) {
 }
 
 // Announce leaves a verdict to be published. It does not block.
-func (h *Herald) Announce(database string, key sqltoken.Key, v verdict.Verdict) {
+func (h *Herald) Announce(database string, key sqltoken.Key, v verdict.Verdict, about clerk.About) {
+	m := v.Message(database, key)
+	m.Statement, m.Reads, m.Writes = about.Statement, about.Names.Reads, about.Names.Writes
+	m.Calls, m.Locks = about.Names.Calls, about.Names.Locks
 	select {
-	case h.queue <- v.Message(database, key):
+	case h.queue <- m:
 	default:
 		h.published.WithLabelValues("dropped").Inc()
 	}

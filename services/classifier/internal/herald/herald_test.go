@@ -14,6 +14,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/clerk"
 )
 
 type publisher func(subject string, data []byte) error
@@ -35,7 +36,7 @@ func (h *Herald) count(result string) float64 {
 
 func TestVerdictsGoToTheirSubject(t *testing.T) {
 	h := start(t)
-	h.Announce("my db", sqltoken.Key{1}, verdict.Verdict{Kind: verdict.Read})
+	h.Announce("my db", sqltoken.Key{1}, verdict.Verdict{Kind: verdict.Read}, clerk.About{Statement: "SELECT $1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	var subject string
 	var m bus.Verdict
@@ -56,7 +57,7 @@ func TestVerdictsGoToTheirSubject(t *testing.T) {
 func TestWithoutABusVerdictsAreDropped(t *testing.T) {
 	h := start(t)
 	for i := range waiting + 7 {
-		h.Announce("a", sqltoken.Key{byte(i)}, verdict.Verdict{})
+		h.Announce("a", sqltoken.Key{byte(i)}, verdict.Verdict{}, clerk.About{})
 	}
 	if n := h.count("dropped"); n != 7 {
 		t.Fatalf("dropped %v, want 7", n)

@@ -40,6 +40,8 @@ type Catalog interface {
 	Written(schema, name string) Standing
 	// Unseen is what any statement may run although nothing in it says so.
 	Unseen() Standing
+	// Major is the server's release, zero if that is not known.
+	Major() int
 	// Defining is what a statement that changes the catalog may run (event triggers).
 	Defining() Standing
 }

@@ -22,25 +22,36 @@ type finder struct {
 	defines bool
 	// made is the relation that the statement makes, which is not known yet.
 	made *pgquery.RangeVar
+	// targets are the relations that are written.
+	targets []*pgquery.RangeVar
 	// tables are the names of common table expressions where the finder is.
 	tables []string
+	// without are calls that are not looked at.
+	without []*pgquery.FuncCall
+	names   Names
 	attributes
 }
 
 // plain are the nodes that do nothing by themselves. Those with names in them
 // have a case of their own in look.
-//
-// The constructors and query functions of SQL/JSON (JSON_VALUE, JSON_ARRAY, …)
-// are not here: the parser knows them as syntax, but servers before 16 or 17 take
-// the same text for a call of a user's function.
 var plain = words(`
-	SelectStmt ExplainStmt DefElem WithClause CommonTableExpr CTESearchClause CTECycleClause
+	ExplainStmt DefElem WithClause CommonTableExpr CTESearchClause CTECycleClause
 	ResTarget A_Star ParamRef A_Indices A_ArrayExpr RowExpr List
 	BoolExpr NullTest BooleanTest CaseWhen CoalesceExpr MinMaxExpr NamedArgExpr
 	CollateClause SQLValueFunction GroupingSet GroupingFunc WindowDef Alias
 	RangeSubselect RangeTableFunc RangeTableFuncCol ColumnDef
 	TypeCast XmlExpr XmlSerialize JsonIsPredicate JsonFormat
 	Integer Float Boolean BitString`)
+
+// sqlJSON are the constructors and query functions of SQL/JSON, each with the release
+// from which it is syntax. Servers before it take the same text for a call of a
+// user's function.
+var sqlJSON = map[string]int{
+	"JsonObjectConstructor": 16, "JsonArrayConstructor": 16, "JsonArrayQueryConstructor": 16, "JsonObjectAgg": 16, "JsonArrayAgg": 16,
+	"JsonAggConstructor": 16, "JsonOutput": 16, "JsonReturning": 16, "JsonValueExpr": 16, "JsonKeyValue": 16,
+	"JsonParseExpr": 17, "JsonScalarExpr": 17, "JsonSerializeExpr": 17, "JsonFuncExpr": 17, "JsonTable": 17, "JsonTableColumn": 17,
+	"JsonTablePathSpec": 17, "JsonArgument": 17, "JsonBehavior": 17,
+}
 
 func (f *finder) fail(reason string) {
 	if f.reason == "" {
@@ -66,6 +77,10 @@ func (f *finder) visit(m protoreflect.Message) {
 		}
 		if m = inner(n); m == nil {
 			return // a gap in a list, as in a[:2]
+		}
+		if n.GetLockingClause() != nil {
+			f.fail("LockingClause")
+			return // the relations in it are named as in FROM, by their aliases
 		}
 	}
 	f.look(m)
@@ -112,7 +127,20 @@ func (f *finder) with(m protoreflect.Message) {
 func (f *finder) look(m protoreflect.Message) {
 	switch n := m.Interface().(type) {
 	case *pgquery.FuncCall:
-		f.call(n)
+		if !slices.Contains(f.without, n) {
+			f.call(n)
+		}
+	case *pgquery.SelectStmt:
+		f.locks(n)
+	case *pgquery.CopyStmt:
+		if !copiesOut(n) {
+			f.fail("CopyStmt")
+		}
+	case *pgquery.LockStmt:
+		for _, r := range n.GetRelations() {
+			mentionRelation(&f.names.Locks, r.GetRangeVar())
+		}
+		f.fail("LockStmt")
 	case *pgquery.A_Indirection:
 		for _, step := range n.GetIndirection() {
 			if name := step.GetString_(); name != nil {
@@ -158,7 +186,8 @@ func (f *finder) look(m protoreflect.Message) {
 			f.effects |= verdict.Session
 		}
 	default:
-		if name := string(m.Descriptor().Name()); !plain[name] {
+		name := string(m.Descriptor().Name())
+		if since := sqlJSON[name]; !plain[name] && (since == 0 || f.catalog.Major() < since) {
 			f.fail(name)
 		}
 	}
@@ -166,6 +195,7 @@ func (f *finder) look(m protoreflect.Message) {
 
 func (f *finder) call(n *pgquery.FuncCall) {
 	schema, name, ok := qualified(n.GetFuncname())
+	mention(&f.names.Calls, "", dotted(n.GetFuncname()))
 	if !ok {
 		f.effects |= verdict.Unproven
 		f.fail("function " + dotted(n.GetFuncname()))
@@ -214,6 +244,9 @@ func (f *finder) relation(n *pgquery.RangeVar) {
 	}
 	if n == f.made || n.GetSchemaname() == "" && slices.Contains(f.tables, n.GetRelname()) {
 		return
+	}
+	if !slices.Contains(f.targets, n) {
+		mentionRelation(&f.names.Reads, n)
 	}
 	f.take(f.catalog.Relation(n.GetSchemaname(), n.GetRelname()))
 }

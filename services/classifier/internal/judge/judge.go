@@ -8,6 +8,7 @@ import (
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 	"github.com/pganalyze/pg_query_go/v6/parser"
 
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
@@ -21,6 +22,11 @@ type Opinion struct {
 	Unknown bool
 	// Defines says that the text may change what names stand for.
 	Defines bool
+	// Names are what it names.
+	Names Names
+	// Template says that it is made of nothing but SELECT, INSERT, UPDATE, DELETE and
+	// MERGE, so that its normalized form has no constant.
+	Template bool
 }
 
 // Judge parses the text in this process and judges it. Only tests do that: the
@@ -30,6 +36,7 @@ func Judge(text string, c Catalog) Opinion {
 	if o, refused := Refuse(text); refused {
 		return o
 	}
+	text = Bare(text)
 	tree, err := pgquery.Parse(text)
 	if err != nil {
 		if refused := (*parser.Error)(nil); errors.As(err, &refused) {
@@ -39,7 +46,18 @@ func Judge(text string, c Catalog) Opinion {
 	}
 	// A text that parsed has a fingerprint; zero, for "none", is right if not.
 	fingerprint, _ := pgquery.FingerprintToUInt64(text)
-	return Tree(tree, fingerprint, c)
+	return Tree(text, tree, fingerprint, c)
+}
+
+// Bare gives the text without comments, everything else in its place: pg_query does
+// not take a comment for white space everywhere, and texts that differ only in
+// comments share a verdict. A text that cannot be taken apart stays as it is.
+func Bare(text string) string {
+	b, err := sqltoken.AppendWithoutComments(nil, []byte(text), newestMajor)
+	if err != nil {
+		return text
+	}
+	return string(b)
 }
 
 // Refuse gives the opinion of a text that must not reach the parser, and whether
@@ -61,10 +79,15 @@ func Refuse(text string) (o Opinion, refused bool) {
 
 // Tree judges what the parser made of a text, in a database. Several statements
 // read only if each of them reads, and their effects add up. An empty text reads.
-func Tree(tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
-	all := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read, Fingerprint: fingerprint}}
-	for _, s := range tree.GetStmts() {
+func Tree(text string, tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
+	all := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read, Fingerprint: fingerprint}, Template: true}
+	stmts := tree.GetStmts()
+	opinions := make([]Opinion, len(stmts))
+	for i, s := range stmts {
 		o := statement(s.GetStmt(), c)
+		opinions[i] = o
+		all.Names.add(&o.Names)
+		all.Template = all.Template && o.Template
 		all.Effects |= o.Effects
 		all.Defines = all.Defines || o.Defines
 		all.Unknown = all.Unknown || o.Unknown
@@ -73,6 +96,7 @@ func Tree(tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
 		}
 	}
 	all.Passing = all.Unknown
+	all.Detail = detail(text, stmts, opinions, c)
 	return all
 }
 

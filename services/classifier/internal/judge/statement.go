@@ -9,18 +9,21 @@ import (
 )
 
 // statement judges one statement of a text.
-func statement(n *pgquery.Node, c Catalog) Opinion {
+func statement(n *pgquery.Node, c Catalog) Opinion { return hear(n, c, nil) }
+
+// hear judges a statement without some of the calls in it.
+func hear(n *pgquery.Node, c Catalog, without []*pgquery.FuncCall) Opinion {
 	m := inner(n)
 	if m == nil {
 		return Opinion{Verdict: verdict.Unclassified(), Reason: "a statement without content"}
 	}
 	name := string(m.Descriptor().Name())
 	reason, effects := command(n, name)
-	f := finder{catalog: c, reason: reason, effects: effects}
+	f := finder{catalog: c, reason: reason, effects: effects, without: without}
 	f.visit(m)
 	f.finish()
 	f.take(c.Unseen())
-	o := Opinion{Reason: f.reason, Defines: defines(name)}
+	o := Opinion{Reason: f.reason, Defines: defines(name), Names: f.names, Template: templates[name]}
 	if f.defines || o.Defines || grants[name] {
 		f.effects |= c.Defining().Effects
 	}
@@ -59,6 +62,9 @@ var definitions = words(`
 var grants = words(`
 	GrantStmt CommentStmt SecLabelStmt RefreshMatViewStmt ReindexStmt ReassignOwnedStmt`)
 
+// templates are the commands of which sqltoken makes templates.
+var templates = words(`SelectStmt InsertStmt UpdateStmt DeleteStmt MergeStmt`)
+
 // runs are the commands that run expressions and queries in them, or what belongs to
 // the relations in them.
 var runs = words(`
@@ -74,6 +80,11 @@ func command(n *pgquery.Node, name string) (reason string, effects verdict.Effec
 		return "", 0
 	case *pgquery.Node_ExplainStmt:
 		return explain(s.ExplainStmt), 0
+	case *pgquery.Node_CopyStmt:
+		if copiesOut(s.CopyStmt) {
+			return "", 0
+		}
+		return reason, 0
 	case *pgquery.Node_TransactionStmt:
 		return reason, verdict.Transaction
 	case *pgquery.Node_VariableSetStmt:
@@ -96,6 +107,12 @@ func command(n *pgquery.Node, name string) (reason string, effects verdict.Effec
 		return reason, 0
 	}
 	return reason, verdict.Unproven
+}
+
+// copiesOut reports whether a COPY sends rows to the client and does nothing else by
+// itself.
+func copiesOut(s *pgquery.CopyStmt) bool {
+	return !s.GetIsFrom() && !s.GetIsProgram() && s.GetFilename() == ""
 }
 
 // cursorWithHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h.

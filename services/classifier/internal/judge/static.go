@@ -76,6 +76,9 @@ func (s Static) Written(schema, name string) Standing { return s.Relation(schema
 // Unseen implements Catalog.
 func (Static) Unseen() Standing { return Standing{} }
 
+// Major implements Catalog.
+func (Static) Major() int { return 0 }
+
 // Defining implements Catalog: there may be event triggers.
 func (Static) Defining() Standing {
 	return Standing{Reason: "event triggers of a database that cannot be looked into", Effects: verdict.Unproven}

@@ -63,6 +63,8 @@ func (f *finder) written(n *pgquery.RangeVar) {
 	if n == nil {
 		return // COPY of a query
 	}
+	f.targets = append(f.targets, n)
+	mentionRelation(&f.names.Writes, n)
 	s := f.catalog.Written(n.GetSchemaname(), n.GetRelname())
 	if s.Unknown && f.unknown == "" {
 		f.unknown = s.Reason

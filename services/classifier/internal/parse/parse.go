@@ -15,6 +15,7 @@ import (
 
 // Parsed is what the parser made of a text.
 type Parsed struct {
+	Text string
 	Tree *pgquery.ParseResult
 	// Fingerprint is pg_query's.
 	Fingerprint uint64
@@ -83,7 +84,7 @@ func (p *Pool) Parse(text string, normalize bool, use func(Parsed)) error {
 	case outcomeTooLarge:
 		return ErrTooLarge
 	}
-	parsed := Parsed{Tree: new(pgquery.ParseResult), Fingerprint: a.fingerprint, Normalized: a.normalized}
+	parsed := Parsed{Text: text, Tree: new(pgquery.ParseResult), Fingerprint: a.fingerprint, Normalized: a.normalized}
 	if err := proto.Unmarshal(a.body, parsed.Tree); err != nil {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err) // nested deeper than protobuf allows
 	}

@@ -108,7 +108,7 @@ func TestPoisonCostsOneWorker(t *testing.T) {
 	l.CPU, l.Memory = time.Second, 64<<20
 	p := open(t, 2, l)
 	for _, cause := range []string{poison.Crash, poison.Hang, poison.Memory} {
-		wantPoison(t, p, "SELECT 1"+poison.Comment(cause), cause)
+		wantPoison(t, p, "SELECT 1"+poison.Name(cause), cause)
 		for range 10 {
 			wantParsed(t, p, "SELECT 1")
 		}
@@ -123,7 +123,7 @@ func TestASleeperIsCaught(t *testing.T) {
 	l := limits()
 	l.CPU, l.Wall = 10*time.Millisecond, 500*time.Millisecond
 	p := open(t, 2, l)
-	wantPoison(t, p, "SELECT 1"+poison.Comment(poison.Sleep), poison.Hang)
+	wantPoison(t, p, "SELECT 1"+poison.Name(poison.Sleep), poison.Hang)
 }
 
 // The limit is the parser's own too: what it cannot allocate is an error, or a crash.
@@ -199,7 +199,7 @@ func TestAWorkerKilledFromOutsideIsNoTextsFault(t *testing.T) {
 		t.Errorf("%v workers lost", n)
 	}
 	// And one in the middle of a text.
-	err := p.Parse("SELECT 1"+poison.Comment(poison.Killed), false, func(Parsed) {})
+	err := p.Parse("SELECT 1"+poison.Name(poison.Killed), false, func(Parsed) {})
 	if !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
 	}
@@ -236,7 +236,7 @@ func TestCloseEndsEveryWorker(t *testing.T) {
 		p.idle <- w
 	}
 	hung := make(chan error, 1)
-	go func() { hung <- p.Parse("SELECT 1"+poison.Comment(poison.Hang), false, func(Parsed) {}) }()
+	go func() { hung <- p.Parse("SELECT 1"+poison.Name(poison.Hang), false, func(Parsed) {}) }()
 	for len(p.idle) == 3 {
 		time.Sleep(time.Millisecond)
 	}

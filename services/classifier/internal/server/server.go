@@ -78,7 +78,7 @@ func New(clerk Clerk, maxText int, reg prometheus.Registerer, log *slog.Logger) 
 func (s *Server) SetMaxText(n int) { s.maxText.Store(int64(n)) }
 
 // Serve accepts routers until ctx ends, then answers what it has read. It closes l.
-func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+func (s *Server) Serve(ctx context.Context, l *rundir.Socket) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	unhook := context.AfterFunc(ctx, func() { l.Close() })

@@ -16,7 +16,7 @@ import (
 // bridge joins each connection on bus.sock to an in-process connection of the
 // server, which itself listens on TCP only.
 type bridge struct {
-	listener *net.UnixListener
+	listener *rundir.Socket
 	server   *server.Server
 	log      *slog.Logger
 	wg       sync.WaitGroup
@@ -26,7 +26,7 @@ type bridge struct {
 	done  bool
 }
 
-func startBridge(l *net.UnixListener, s *server.Server, log *slog.Logger) *bridge {
+func startBridge(l *rundir.Socket, s *server.Server, log *slog.Logger) *bridge {
 	b := &bridge{listener: l, server: s, log: log, conns: make(map[net.Conn]struct{})}
 	b.wg.Add(1)
 	go b.accept()

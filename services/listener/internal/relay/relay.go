@@ -36,8 +36,8 @@ func New(dir *rundir.Dir, withPprof bool, log *slog.Logger) *Relay {
 	return &Relay{dir: dir, client: &http.Client{Transport: transport(dir)}, log: log, pprof: withPprof}
 }
 
-// Handler serves /metrics, /healthz, /readyz and, if asked for,
-// /<service>/<id>/debug/pprof/.
+// Handler serves /metrics, /healthz, /readyz, /<service>/<id>/config and, if
+// asked for, /<service>/<id>/debug/pprof/.
 func (r *Relay) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -45,8 +45,9 @@ func (r *Relay) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", r.ready)
 	mux.HandleFunc("GET /metrics", r.metrics)
+	mux.Handle("GET /{service}/{id}/config", r.passOn("/config", "the configuration was not relayed"))
 	if r.pprof {
-		mux.Handle("/{service}/{id}/debug/pprof/", r.profiles())
+		mux.Handle("/{service}/{id}/debug/pprof/", r.passOn("/debug/pprof/", "profile was not relayed"))
 	}
 	return mux
 }
@@ -136,19 +137,19 @@ func ailment(a answer) string {
 	return strings.Join(parts, "; ")
 }
 
-// profiles passes /<service>/<id>/debug/pprof/… on to the service.
-func (r *Relay) profiles() http.Handler {
+// passOn passes /<service>/<id><page>… on to the service.
+func (r *Relay) passOn(page, complaint string) http.Handler {
 	return &httputil.ReverseProxy{
 		Transport: r.client.Transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme = "http"
 			p.Out.URL.Host = p.In.PathValue("service") + "." + p.In.PathValue("id")
-			_, rest, _ := strings.Cut(p.In.URL.Path, "/debug/pprof/")
-			p.Out.URL.Path, p.Out.URL.RawPath = "/debug/pprof/"+rest, ""
+			_, rest, _ := strings.Cut(p.In.URL.Path, page)
+			p.Out.URL.Path, p.Out.URL.RawPath = page+rest, ""
 			p.Out.Host = p.Out.URL.Host
 		},
 		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
-			r.log.Warn("profile was not relayed", obs.KeyPath, req.URL.Path, obs.KeyError, err)
+			r.log.Warn(complaint, obs.KeyPath, req.URL.Path, obs.KeyError, err)
 			http.Error(w, "this service does not answer", http.StatusBadGateway)
 		},
 	}

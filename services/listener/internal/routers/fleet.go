@@ -150,7 +150,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 func (f *Fleet) maintain(ctx, listed context.Context, in rundir.Instance) {
 	log := f.log.With(obs.KeyPeer, in.Service+"."+in.ID)
 	backoff := minBackoff
-	for listed.Err() == nil {
+	for f.alone(listed, in.ID) {
 		met, err := f.connect(ctx, listed, in, log)
 		if met {
 			backoff = minBackoff
@@ -164,6 +164,28 @@ func (f *Fleet) maintain(ctx, listed context.Context, in rundir.Instance) {
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}
+}
+
+// alone waits until no connection to a router of this id stands: one that was unlisted
+// for a moment still has its own. It reports false once the router is not listed any
+// more.
+func (f *Fleet) alone(listed context.Context, id string) bool {
+	for listed.Err() == nil {
+		f.state.Lock()
+		changed, met := f.state.changed, false
+		for l := range f.state.links {
+			met = met || l.id == id
+		}
+		f.state.Unlock()
+		if !met {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-listed.Done():
+		}
+	}
+	return false
 }
 
 // connect dials a router and serves the connection to its end.

@@ -48,7 +48,7 @@ type Router struct {
 	wg    sync.WaitGroup
 	state struct {
 		sync.Mutex
-		listener *net.UnixListener
+		listener *rundir.Socket
 		open     map[interface{ Close() error }]struct{}
 		served   map[string]net.Conn // by session
 		stopped  bool

@@ -136,7 +136,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	} else {
 		table.Backends[b].Held++
 	}
-	s.owner, s.slot = c, slot
+	s.owner, s.slot, s.served = c, slot, true
 	s.site.used, s.site.startup = e.now, s.Startup
 	c.conns[slot] = s
 	s.reading(true)

@@ -54,19 +54,20 @@ func (p *site) room() bool {
 	return true
 }
 
-// starves reports whether another pool of the server waits for its first connection
-// while there is no room: then it gets the place of the next one that p gives up.
-func (e *Engine) starves(p *site) bool {
+// starving gives a pool of the server, other than p, that waits for its first
+// connection while there is no room, nil for none: it gets the place of the next one
+// that p gives up.
+func (e *Engine) starving(p *site) *site {
 	most := e.capacity()
 	if most == 0 || e.connections(p.key.Backend) < most {
-		return false
+		return nil
 	}
 	for k, q := range e.pools {
 		if k.Backend == p.key.Backend && q != p && q.Size() == 0 && q.Wants() {
-			return true
+			return q
 		}
 	}
-	return false
+	return nil
 }
 
 // refill makes the connections for which there may be room now that p has given

@@ -23,6 +23,8 @@ type server struct {
 	// owner has it, in the slot; nil: the pool has it.
 	owner *client
 	slot  session.Slot
+	// served says that a session has had it.
+	served bool
 	// excess says that the server has sent more than was asked for: what the next
 	// answer would be is uncertain.
 	excess bool

@@ -83,6 +83,10 @@ func (p *site) connect(startup string) {
 	e.work.Go(func() {
 		m, err := conn.Connect(e.workCtx, who, p.key.Database, params)
 		posted := e.Post(func() {
+			if err == nil && m.Standby() && p.key.Backend == e.tracker.Table().Primary {
+				poll.Hangup(m.FD)
+				err = errDemoted
+			}
 			if err != nil {
 				p.connectFailed(startup, err)
 			} else {
@@ -95,6 +99,10 @@ func (p *site) connect(startup string) {
 		}
 	})
 }
+
+// errDemoted: the server that is taken for the primary has come back as a standby. It
+// may show anything that is old; who the primary is now, the news will tell.
+var errDemoted = errors.New("it is taken for the primary, but is a standby now")
 
 // connected takes a finished connection into the pool.
 func (p *site) connected(startup string, m *upstream.Made) {
@@ -183,8 +191,15 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) || e.starves(p) {
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) {
 		p.discard(s)
+		return
+	}
+	if q := e.starving(p); q != nil && s.served {
+		p.Drop()
+		p.forget(s)
+		q.fill()
+		e.refill(p)
 		return
 	}
 	if c, given := p.Put(s, e.now); given {

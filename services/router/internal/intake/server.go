@@ -52,9 +52,15 @@ func NewServer(id string, h Handler, log *slog.Logger) *Server {
 	return &Server{id: id, handler: h, log: log, links: map[*Link]struct{}{}}
 }
 
+// Listener is where listeners connect: a socket of the run directory, or any other.
+type Listener interface {
+	AcceptUnix() (*net.UnixConn, error)
+	Close() error
+}
+
 // Serve accepts until ctx ends, then stops accepting. Connections stay: listeners
 // must still hear of sessions that end. Close ends them.
-func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+func (s *Server) Serve(ctx context.Context, l Listener) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	defer l.Close()

@@ -145,7 +145,10 @@ func (p *Pool[C, W]) begin(startup string) {
 // wanted gives the startup parameters of the first waiter for whom no connection
 // is being made.
 func (p *Pool[C, W]) wanted() (string, bool) {
-	if len(p.making) == 0 && len(p.waiters) > 0 {
+	switch { // asked after each statement: the usual answers cost nothing
+	case len(p.waiters) == 0:
+		return "", false
+	case len(p.making) == 0:
 		return p.waiters[0].Startup, true
 	}
 	left := maps.Clone(p.making)

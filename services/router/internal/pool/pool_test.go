@@ -196,6 +196,35 @@ func TestSettingsRankConnections(t *testing.T) {
 	}
 }
 
+// The pool is asked after each statement whether a connection is wanted. In a steady
+// state, with or without sessions that wait, that must not allocate.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for name, waiters := range map[string]int{"nobody waits": 0, "some wait": 3} {
+		p := &testPool{Max: 1}
+		p.Wait("a", 0)
+		c := made("a")
+		if _, got := connect(t, p, c); !got {
+			t.Fatal("the connection went to nobody")
+		}
+		for i := range waiters {
+			p.Wait("a", i)
+		}
+		now := time.Unix(1, 0)
+		if n := testing.AllocsPerRun(100, func() {
+			if who, given := p.Put(c, now); given {
+				p.Wait("a", who)
+			} else if _, ok := p.Take("a", settings.Hash{}); !ok {
+				t.Fatal("the connection is lost")
+			}
+			if _, _, _, ok := p.Connect(); ok {
+				t.Fatal("a full pool wants a connection")
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations per statement, want none", name, n)
+		}
+	}
+}
+
 func TestWarm(t *testing.T) {
 	p := &testPool{Max: 3}
 	for i := range 2 {

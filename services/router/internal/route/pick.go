@@ -48,6 +48,8 @@ const (
 	// ReasonSettings: a read of a session whose settings the replica refuses, or under
 	// which it cannot read.
 	ReasonSettings
+	// ReasonReplication: a connection for replication, which is the primary's.
+	ReasonReplication
 	// ReasonLogin: the parameters a new session is told.
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
@@ -56,7 +58,7 @@ const (
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "login", "lagging"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "login", "lagging"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }

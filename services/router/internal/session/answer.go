@@ -61,7 +61,7 @@ func (s *Session) encodeProblem(p *Problem) {
 // Warn shows the client a WARNING, where its place in the stream allows it: not
 // in the middle of a message.
 func (s *Session) Warn(code, message, hint string) {
-	if s.fromServer > 0 || s.phase == Closed {
+	if s.fromServer > 0 || s.phase == Closed || s.phase == Passing {
 		return
 	}
 	from := len(s.scratch)

@@ -13,6 +13,9 @@ import (
 // rest must be given again, with what came after it, once Steps has changed or
 // more bytes are there.
 func (s *Session) FromClient(b []byte) int {
+	if s.phase == Passing {
+		return s.passFromClient(b)
+	}
 	used := 0
 	run := forwarding{s: s, all: b}
 	for used < len(b) && s.Reads() {

@@ -13,6 +13,8 @@ func (s *Session) ServerLost(slot Slot) {
 	bound := s.bound(slot)
 	s.let(slot, Broken)
 	switch {
+	case s.phase == Passing:
+		s.end() // what it has said last has been passed on
 	case bound:
 		s.loseState()
 	case slot != s.at:
@@ -174,7 +176,7 @@ func (s *Session) Cancel() {
 		s.do(Action{Op: OpWithdraw})
 		s.enter(Queued)
 		s.Refuse(&canceled)
-	case Applying, Busy:
+	case Applying, Busy, Passing:
 		s.do(Action{Op: OpCancel, Slot: s.at})
 	}
 }
@@ -205,7 +207,7 @@ func (s *Session) violation(what string) {
 // finish ends the session with a fatal error, which is not shown in the middle of
 // a message or behind the server's own.
 func (s *Session) finish(p *Problem) {
-	if s.fromServer == 0 && !s.fatal {
+	if s.fromServer == 0 && !s.fatal && s.phase != Passing {
 		s.report(p)
 	}
 	s.end()
@@ -218,7 +220,7 @@ func (s *Session) end() {
 		return
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
-	case Applying:
+	case Applying, Passing:
 		s.let(s.at, Broken)
 	case Busy:
 		s.unask()

@@ -31,11 +31,14 @@ const (
 	Busy
 	// Skipping: the Sync that ends a failed extended-protocol sequence.
 	Skipping
+	// Passing: the end of either side. All that they say is passed on: a connection
+	// for replication.
+	Passing
 	// Closed: nothing. The owner closes the client's socket.
 	Closed
 )
 
-var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "closed"}
+var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "passing", "closed"}
 
 // String gives the name used in logs and test scripts.
 func (p Phase) String() string { return phaseNames[p] }

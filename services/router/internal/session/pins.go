@@ -18,12 +18,14 @@ const (
 	// pinCopy: a copy has failed, and it is open whether the server answers a Sync
 	// that it was sent during it. The next answer shows it.
 	pinCopy
+	// pinReplication: it is a connection for replication. Never ends.
+	pinReplication
 )
 
 var pinNames = []struct {
 	pin  pins
 	name string
-}{{pinState, "session state"}, {pinListen, "listen"}, {pinExtended, "extended protocol"}, {pinCopy, "failed copy"}}
+}{{pinState, "session state"}, {pinListen, "listen"}, {pinExtended, "extended protocol"}, {pinCopy, "failed copy"}, {pinReplication, "replication"}}
 
 // String gives the reasons as SHOW pgpilot.session and a record have them.
 func (p pins) String() string {

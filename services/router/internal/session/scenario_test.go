@@ -239,6 +239,10 @@ func (p *play) run(name string, args []string) error {
 		rec := record()
 		rec.Live = &handoff.Live{Pin: strings.TrimPrefix(args[0], `"`), Fence: handoff.Fence{Position: at(args[1]), Dirty: len(args) > 2}}
 		p.begin(rec)
+	case "replication": // a connection for it
+		rec := record()
+		rec.Replication = args[0]
+		p.begin(rec)
 	case "start": // with the parameters that are known, if any
 		var params []handoff.Parameter
 		for _, a := range args {

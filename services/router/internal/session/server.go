@@ -28,8 +28,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if slot != s.at {
 		return s.fromAside(slot, b)
 	}
-	if s.phase == Applying {
+	switch s.phase {
+	case Applying:
 		return s.fromApplying(b)
+	case Passing:
+		return s.passFromServer(b)
 	}
 	if s.retry && s.missing == nil {
 		switch dying, sure := outlook(b); {
@@ -404,7 +407,13 @@ func (s *Session) Granted(g *Grant) {
 	s.at = g.Slot
 	if s.phase == Login {
 		s.greet(g.Parameters)
-		s.let(g.Slot, Clean)
+		switch {
+		case s.phase == Closed: // the router stops
+		case s.rec.Replication != "":
+			s.passOn()
+		default:
+			s.let(g.Slot, Clean)
+		}
 		return
 	}
 	s.last = handoff.Route{

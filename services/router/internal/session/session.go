@@ -246,7 +246,7 @@ func (s *Session) Reset() {
 // Reads reports whether the session looks at further bytes of the client now.
 func (s *Session) Reads() bool {
 	switch s.phase {
-	case Idle, Granted, Refused, Skipping:
+	case Idle, Granted, Refused, Skipping, Passing:
 		return true
 	case Busy:
 		return s.fromClient > 0 || s.owed.copying ||
@@ -263,6 +263,10 @@ func (s *Session) Start(params []handoff.Parameter) {
 		if s.fence.Dirty() {
 			s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 		}
+		return
+	}
+	if s.rec.Replication != "" {
+		s.passes()
 		return
 	}
 	if params != nil {

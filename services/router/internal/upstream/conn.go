@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,13 @@ type Made struct {
 	// Parameters are the ParameterStatus values after login.
 	Parameters []handoff.Parameter
 	At         time.Time
+}
+
+// Standby reports that the server was in recovery when the connection was made
+// (PostgreSQL documentation, "Preset Options": in_hot_standby, which is reported from
+// release 14 on).
+func (m *Made) Standby() bool {
+	return slices.Contains(m.Parameters, handoff.Parameter{Name: "in_hot_standby", Value: "on"})
 }
 
 // EncodeStartup makes startup parameters comparable.

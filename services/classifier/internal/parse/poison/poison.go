@@ -24,18 +24,19 @@ const (
 	Killed = "killed"
 )
 
-const mark = "/* poison: "
+const mark = `"poison: `
 
-// Comment is the comment that makes a text do it.
-func Comment(what string) string { return " " + mark + what + " */" }
+// Name is a name that makes a text do it, to be put behind an expression or a table.
+// Comments do not reach the parser.
+func Name(what string) string { return " " + mark + what + `"` }
 
-// Take does what a comment in the text says.
+// Take does what a name in the text says.
 func Take(text string) {
 	_, what, ok := strings.Cut(text, mark)
 	if !ok {
 		return
 	}
-	what, _, _ = strings.Cut(what, " ")
+	what, _, _ = strings.Cut(what, `"`)
 	switch what {
 	case Crash:
 		die(syscall.SIGSEGV)

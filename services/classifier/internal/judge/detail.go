@@ -1,0 +1,160 @@
+package judge
+
+import (
+	pgquery "github.com/pganalyze/pg_query_go/v6"
+
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// maxParts bounds the statements of a text that are told apart.
+const maxParts = 256
+
+// detail gives what there is to tell of a text beyond kind and effects, nil for
+// nothing. opinions are those of its statements.
+func detail(text string, stmts []*pgquery.RawStmt, opinions []Opinion, c Catalog) *verdict.Detail {
+	several := len(stmts) > 1
+	if len(stmts) > maxParts {
+		return nil
+	}
+	d := &verdict.Detail{Parts: make([]verdict.Part, len(stmts))}
+	telling := several
+	for i, s := range stmts {
+		p := &d.Parts[i]
+		p.Kind, p.Effects = opinions[i].Kind, opinions[i].Effects
+		if several {
+			p.Start, p.End = int(s.GetStmtLocation()), len(text)
+			if n := int(s.GetStmtLen()); n > 0 {
+				p.End = p.Start + n
+			}
+		}
+		describe(p, s.GetStmt(), text, c)
+		telling = telling || p.Prepare != nil || p.Execute != nil || p.Settings != nil
+	}
+	if !telling {
+		return nil
+	}
+	return d
+}
+
+func describe(p *verdict.Part, n *pgquery.Node, text string, c Catalog) {
+	switch s := n.GetNode().(type) {
+	case *pgquery.Node_PrepareStmt:
+		o := statement(s.PrepareStmt.GetQuery(), c)
+		p.Prepare = &verdict.Prepare{Name: s.PrepareStmt.GetName(), Kind: o.Kind, Effects: o.Effects}
+	case *pgquery.Node_ExecuteStmt:
+		f := finder{catalog: c}
+		for _, param := range s.ExecuteStmt.GetParams() {
+			f.visit(param.ProtoReflect())
+		}
+		f.finish()
+		f.take(c.Unseen())
+		p.Execute = &verdict.Execute{Name: s.ExecuteStmt.GetName(), Kind: verdict.Write, Effects: f.effects}
+		switch {
+		case f.unknown != "":
+			p.Execute.Effects |= verdict.Unproven
+		case f.reason == "" && f.effects == 0:
+			p.Execute.Kind = verdict.Read
+		}
+	case *pgquery.Node_SelectStmt:
+		calls := settingCalls(s.SelectStmt, c)
+		if calls == nil {
+			return
+		}
+		literals := literalsOf(text)
+		for _, call := range calls {
+			setting, ok := settingOf(call, literals)
+			if !ok {
+				p.Settings = nil
+				return
+			}
+			p.Settings = append(p.Settings, setting)
+		}
+		p.Rest = hear(n, c, calls).Effects
+	}
+}
+
+// settingCalls gives the calls of set_config of a SELECT that does nothing else, so
+// that each runs exactly once; nil for any other.
+func settingCalls(s *pgquery.SelectStmt, c Catalog) (calls []*pgquery.FuncCall) {
+	if len(s.GetFromClause()) > 0 || s.GetWhereClause() != nil || len(s.GetGroupClause()) > 0 || s.GetHavingClause() != nil ||
+		len(s.GetWindowClause()) > 0 || len(s.GetValuesLists()) > 0 || s.GetLimitCount() != nil || s.GetLimitOffset() != nil ||
+		len(s.GetLockingClause()) > 0 || s.GetWithClause() != nil || s.GetIntoClause() != nil || s.GetOp() != pgquery.SetOperation_SETOP_NONE ||
+		len(s.GetSortClause()) > 0 || len(s.GetDistinctClause()) > 0 {
+		return nil
+	}
+	for _, t := range s.GetTargetList() {
+		value := t.GetResTarget().GetVal()
+		if value.GetAConst() != nil || value.GetParamRef() != nil {
+			continue
+		}
+		call := value.GetFuncCall()
+		schema, name, ok := qualified(call.GetFuncname())
+		if !ok || name != "set_config" || schema != "" && schema != systemSchema || len(call.GetArgs()) != 3 || call.GetAggFilter() != nil ||
+			call.GetOver() != nil || call.GetFuncVariadic() || call.GetAggStar() || call.GetAggDistinct() || len(call.GetAggOrder()) > 0 {
+			return nil
+		}
+		if found := c.Function(schema, name, 3); found.Unknown || found.Effects != verdict.Session {
+			return nil // another function of that name
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+func settingOf(call *pgquery.FuncCall, literals map[int32]int) (s verdict.Setting, ok bool) {
+	args := call.GetArgs()
+	var ok1, ok2, ok3 bool
+	s.Name, ok1 = operandOf(args[0], literals)
+	s.Value, ok2 = operandOf(args[1], literals)
+	s.Local, ok3 = operandOf(args[2], literals)
+	return s, ok1 && ok2 && ok3
+}
+
+// operandOf gives where an argument comes from, if it is a constant or a parameter,
+// perhaps with a cast that leaves its text as it is.
+func operandOf(n *pgquery.Node, literals map[int32]int) (o verdict.Operand, ok bool) {
+	if cast := n.GetTypeCast(); cast != nil {
+		schema, name, known := qualified(cast.GetTypeName().GetNames())
+		if !known || schema != "" && schema != systemSchema || name != "text" && name != "bool" ||
+			len(cast.GetTypeName().GetArrayBounds()) > 0 {
+			return o, false
+		}
+		n = cast.GetArg()
+	}
+	if p := n.GetParamRef(); p != nil {
+		return verdict.Operand{Param: int(p.GetNumber())}, p.GetNumber() > 0
+	}
+	c := n.GetAConst()
+	switch {
+	case c == nil:
+		return o, false
+	case c.GetIsnull():
+		return verdict.Operand{Word: "null"}, true
+	case c.GetBoolval() != nil && c.GetBoolval().GetBoolval():
+		return verdict.Operand{Word: "true"}, true
+	case c.GetBoolval() != nil:
+		return verdict.Operand{Word: "false"}, true
+	case c.GetSval() == nil:
+		return o, false
+	}
+	number := literals[c.GetLocation()]
+	return verdict.Operand{Literal: number}, number > 0
+}
+
+// literalsOf numbers the constants of a text by where they begin.
+func literalsOf(text string) map[int32]int {
+	out := make(map[int32]int)
+	lexer := sqltoken.NewLexer([]byte(text), newestMajor)
+	for {
+		t, err := lexer.Next()
+		switch {
+		case err != nil:
+			return nil
+		case t.Kind == sqltoken.EOF:
+			return out
+		case t.IsLiteral():
+			out[int32(t.Start)] = len(out) + 1
+		}
+	}
+}

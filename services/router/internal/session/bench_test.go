@@ -1,0 +1,112 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// BenchmarkRead takes a read from the client's bytes to the release of the
+// connection, with its answer of one row: framing, the machine of states, the
+// queue of answers. The verdict and the connection are given.
+func BenchmarkRead(b *testing.B) {
+	// One column: name, table, attribute, type int4, its size, modifier, format.
+	const column = "\"\x00\x01c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x17\x00\x04\xff\xff\xff\xff\x00\x00"
+	simple := []string{"RowDescription", column, "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"}
+	for _, c := range []struct {
+		name         string
+		prepare      []string
+		sent, answer []string
+	}{
+		{name: "simple", answer: simple},
+		{
+			name:   "extended",
+			sent:   []string{"Parse", "Bind", "Describe", `"P`, "Execute", "Sync"},
+			answer: append([]string{"ParseComplete", "BindComplete"}, simple...),
+		},
+		{
+			name:    "prepared",
+			prepare: []string{"Parse", `"a`, `"SELECT 1`, "Describe", `"Sa`, "Sync"},
+			sent:    []string{"Bind", `"a`, "Describe", `"P`, "Execute", "Sync"},
+			answer:  append([]string{"BindComplete"}, simple...),
+		},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			sent := wire.AppendQuery(nil, "SELECT 1")
+			if c.sent != nil {
+				sent = mustEncode(b, clientKinds, c.sent)
+			}
+			r := newReader(b)
+			if c.prepare != nil {
+				r.run(mustEncode(b, clientKinds, c.prepare), mustEncode(b, serverKinds, []string{"ParseComplete", "ParameterDescription", "RowDescription", column, "ReadyForQuery"}))
+			}
+			answer := mustEncode(b, serverKinds, c.answer)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.run(sent, answer)
+			}
+		})
+	}
+}
+
+// BenchmarkRow is what one more row of an answer costs: the answer of 1,000 rows
+// comes in one piece.
+func BenchmarkRow(b *testing.B) {
+	const rows = 1000
+	words := []string{"RowDescription"}
+	for range rows {
+		words = append(words, "DataRow", `"1`)
+	}
+	answer := mustEncode(b, serverKinds, append(words, "CommandComplete", `"SELECT 1000`, "ReadyForQuery"))
+	query := wire.AppendQuery(nil, "SELECT 1")
+	r := newReader(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.run(query, answer)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
+}
+
+// reader is a session all of whose statements read, with a connection at hand.
+type reader struct {
+	b     *testing.B
+	s     *session.Session
+	grant *session.Grant
+}
+
+func newReader(b *testing.B) *reader {
+	s := session.New(record(), &steady{keep: make([]byte, 0, 64)})
+	s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
+	s.Reset()
+	return &reader{b: b, s: s, grant: &session.Grant{
+		Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements),
+	}}
+}
+
+func (r *reader) run(sent, answer []byte) {
+	s := r.s
+	if n := s.FromClient(sent); n != 0 || s.Phase() != session.Queued {
+		r.b.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
+	}
+	s.Reset()
+	s.Granted(r.grant)
+	if n := s.FromClient(sent); n != len(sent) {
+		r.b.Fatalf("used %d of %d; want the request to be sent", n, len(sent))
+	}
+	s.Reset()
+	if n := s.FromServer(session.ReplicaSlot, answer); n != len(answer) || s.Phase() != session.Idle {
+		r.b.Fatalf("used %d of %d, %s; want the answer to be shown", n, len(answer), s.Phase())
+	}
+	s.Reset()
+}
+
+func mustEncode(b *testing.B, kinds []kind, words []string) []byte {
+	m, err := encode(kinds, words)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
