@@ -50,6 +50,9 @@ const (
 	ReasonSettings
 	// ReasonReplication: a connection for replication, which is the primary's.
 	ReasonReplication
+	// ReasonRerun: a read that has failed on a replica before any of its answer was
+	// shown.
+	ReasonRerun
 	// ReasonLogin: the parameters a new session is told.
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
@@ -58,7 +61,7 @@ const (
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "login", "lagging"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }

@@ -65,6 +65,13 @@ func (s *Session) changed() {
 	}
 }
 
+// undisclosed reports whether a statement whose text is not followed may end the
+// transaction at hand or do something about its savepoints. A procedure may only
+// outside of a transaction block.
+func (s *Session) undisclosed(v verdict.Verdict) bool {
+	return v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction) || v.Effects.Has(verdict.Unproven) && s.status == wire.Idle
+}
+
 // astray gives up following the settings: only the connection has them.
 func (s *Session) astray() {
 	s.bind(pinState)

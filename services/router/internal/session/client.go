@@ -233,13 +233,18 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.enter(Busy)
 }
 
-// simple makes the entry of a simple query, which ends the unnamed statement, or of
-// a function call.
+// simple makes the entry of a simple query, which ends the unnamed statement and the
+// unnamed portal, or of a function call.
 func (s *Session) simple(typ byte) owed {
 	if typ != wire.Query {
 		return owed{typ: typ}
 	}
 	s.held[s.at].statements.dropUnnamed()
+	for _, p := range []*portal{&s.here, &s.latest} {
+		if p.is(nil) {
+			p.st = nil
+		}
+	}
 	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
 	s.unnamed = nil
 	return o

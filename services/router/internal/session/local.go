@@ -180,6 +180,7 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.latest.is(name) && s.latest.st.forgets {
 		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
+		s.forgetting = true
 		return n + s.wait()
 	}
 	return n

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
 // ServerLost says that the connection in the slot is gone.
@@ -22,6 +23,9 @@ func (s *Session) ServerLost(slot Slot) {
 		s.route() // nothing has been sent yet
 	case s.phase == Applying:
 		s.applyElsewhere(h.by.Backend)
+	case s.retreating:
+		s.dropOwed()
+		s.acquire(route.Request{Reason: route.ReasonRerun})
 	case s.phase == Busy && s.retry && !s.tried.Has(h.by.Backend):
 		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
 		// brings servers down, each of them has had it once.
@@ -94,7 +98,7 @@ func (s *Session) dropOwed() {
 	s.set.Failed() // for what has been answered, too: nobody knows whether it stayed
 	s.set.Ready(true)
 	s.unask()
-	s.missing, s.blocked = nil, false
+	s.missing, s.blocked, s.forgetting, s.retreating = nil, false, false, false
 }
 
 // lostStatement is the error for a statement whose answer is lost.

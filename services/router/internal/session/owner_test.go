@@ -25,6 +25,7 @@ type owner struct {
 	lent         [2]bool
 	serverUnread [2][]byte
 	clientUnread []byte
+	unsuited     func(text string)
 	kept         int // copies the session has not dropped
 	closed       bool
 	// paused says that the client is not listened to: the server is slow to take what
@@ -56,6 +57,12 @@ func (o *owner) Settings() *session.Settings { return &o.settings }
 func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {
 	v, ok := o.verdicts[string(text)]
 	return v, ok
+}
+
+func (o *owner) Unsuited(_ *session.Session, text []byte) {
+	if o.unsuited != nil {
+		o.unsuited(string(text))
+	}
 }
 
 func (o *owner) Keep(b []byte) []byte {

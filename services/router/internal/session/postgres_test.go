@@ -37,7 +37,7 @@ type portal struct {
 // is a verb, an argument and an id, which its answers carry:
 //
 //	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
-//	remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
+//	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
 //	DISCARD ALL
 type postgres struct {
@@ -209,7 +209,7 @@ func (p *postgres) bind(body string) {
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "recall" || v == "settings"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings"
 }
 
 func (p *postgres) describe(kind byte, name string) {
@@ -326,11 +326,14 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 			return p.assign(stmt)
 		}
 	}
-	if p.replica && verb != "rows" && verb != "value" && verb != "recall" && verb != "settings" && verb != "copyout" && verb != "fail" {
+	if p.replica && verb != "rows" && verb != "value" && verb != "standby" && verb != "recall" && verb != "settings" && verb != "copyout" && verb != "fail" {
 		panic(promise("a replica was sent " + stmt))
 	}
 	switch verb {
-	case "rows", "value", "recall", "settings":
+	case "rows", "value", "standby", "recall", "settings":
+		if verb == "standby" && p.replica {
+			return p.error("0A000", "not on a standby")
+		}
 		version := p.schema()
 		if st != nil {
 			version = st.version
@@ -340,6 +343,8 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		switch verb {
 		case "value":
 			p.row(strconv.FormatUint(p.seen(), 10), id, version)
+		case "standby":
+			p.row("here", id, version)
 		case "recall":
 			p.row(p.memory, id, version)
 		case "settings":

@@ -42,7 +42,7 @@ func (c *writer) statement() string {
 	verbs := []string{
 		"rows 1", "rows 2", "rows 3", "rows 40", "value 0", "value 0", "recall 0", "write 0", "write 0", "begin 0", "commit 0",
 		"rollback 0", "fail w", "fail r", "copyout 1", "notice 0", "remember", "",
-		"settings 0", "settings 0", "set", "set", "set",
+		"settings 0", "settings 0", "standby 0", "set", "set", "set",
 	}
 	v := verbs[c.r.IntN(len(verbs))]
 	switch v {
@@ -114,7 +114,7 @@ func (c *writer) prepared() {
 	name := func() string { return any("", "", "a", "b", "c") }
 	portal := func() string { return any("", "", "", "x") }
 	text := func() string {
-		return any("rows 2 p0", "rows 5 p1", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
+		return any("rows 2 p0", "rows 5 p1", "standby 0 pb", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
 			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa")
 	}
 	if c.once { // the unnamed statement is one that is to run once

@@ -252,3 +252,5 @@ func (e *steady) Keep(b []byte) []byte {
 }
 
 func (e *steady) Drop([]byte) {}
+
+func (e *steady) Unsuited(*session.Session, []byte) {}

@@ -142,6 +142,10 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 			h.used = true
 		}
 	}
+	if cmds == nil && s.set.Begun() && s.undisclosed(v) {
+		s.set.Lose()
+		s.astray()
+	}
 	if v.Effects.Has(verdict.Session) {
 		s.bind(pinState)
 	}

@@ -151,6 +151,7 @@ func newPlay(t *testing.T, piece int) *play {
 func (p *play) begin(rec *handoff.Record) {
 	p.o = newOwner(rec, func(format string, args ...any) { p.t.Errorf(format, args...) })
 	p.o.act = p.act
+	p.o.unsuited = func(text string) { p.lines = append(p.lines, "unsuited "+strconv.Quote(text)) }
 }
 
 // act writes an action down.

@@ -34,12 +34,17 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	case Passing:
 		return s.passFromServer(b)
 	}
+	if s.retreating {
+		return s.fromRetreat(b)
+	}
 	if s.retry && s.missing == nil {
-		switch dying, sure := outlook(b); {
-		case dying:
+		switch p, problem := outlook(b); {
+		case p == dying:
 			s.ServerLost(slot)
 			return len(b)
-		case !sure && len(b) < flushSize:
+		case p == failing && s.retreats(problem):
+			return s.fromRetreat(b)
+		case p == open && len(b) < flushSize:
 			return 0
 		}
 	}
@@ -100,7 +105,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			return len(b)
 		}
 		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
-			s.blocked = false
+			s.blocked, s.forgetting = false, false
 			s.enter(Busy)
 		}
 		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
@@ -262,31 +267,11 @@ func (s *Session) showReady() {
 // answer is begun, so nobody waits longer than on the server itself.
 const flushSize = 8192
 
-// outlook says whether a server that has begun to answer ends the connection
-// before the answer does: a backend that is told to stop sends its FATAL in one
-// piece with the rows it had ready. sure is false while that is open.
-func outlook(b []byte) (dying, sure bool) {
-	for {
-		typ, total, err := wire.Header(b)
-		switch {
-		case err != nil:
-			return false, true
-		case total == 0 || total > len(b):
-			return false, false
-		case (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[:total]):
-			return true, true
-		case !gathered(typ):
-			return false, true
-		}
-		b = b[total:]
-	}
-}
-
 // gathered reports whether a server keeps a message of an answer until there is
 // more to send. Of what it sends at once nothing is held back.
 func gathered(typ byte) bool {
 	switch typ {
-	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
+	case wire.RowDescription, wire.DataRow, wire.CopyOutResponse, wire.CopyData, wire.CopyDone, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
 		wire.ParseComplete, wire.BindComplete, wire.CloseComplete, wire.ParameterDescription, wire.NoData, wire.PortalSuspended:
 		return true
 	}
@@ -315,7 +300,7 @@ func (s *Session) ready() {
 	if s.status == wire.Idle && s.owed.syncs == 0 {
 		s.here.st = nil // portals end with their transaction
 	}
-	if s.blocked && s.owed.syncs == 0 && s.owed.simples == 0 {
+	if s.blocked && !s.forgetting && s.owed.syncs == 0 && s.owed.simples == 0 {
 		s.blocked = false
 		s.enter(Busy)
 	}

@@ -29,6 +29,8 @@ type Env interface {
 	Settings() *Settings
 	// Verdict looks a statement up among the verdicts already known.
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
+	// Unsuited says that a statement which should read cannot run on a replica.
+	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
 	Keep(b []byte) []byte
 	Drop(b []byte)
@@ -97,9 +99,9 @@ type Session struct {
 	sweeps bool
 
 	owed answers
-	// blocked says that the client's next message must wait until everything before
-	// it has been answered.
-	blocked bool
+	// blocked says that the client's next message must wait until the sequences before
+	// its own have been answered; forgetting, that it waits for the open one, too.
+	blocked, forgetting bool
 	// extended says that what is being answered began with the extended protocol:
 	// the client's messages are forwarded as they come.
 	extended bool
@@ -121,6 +123,8 @@ type Session struct {
 	replayed int
 	retry    bool
 	tried    route.Set
+	// retreating says that it has failed on a replica, whose answer is being skipped.
+	retreating bool
 	// fatal says that the last error shown to the client was FATAL: the server ends
 	// the connection, and so does the router.
 	fatal bool

@@ -53,7 +53,7 @@ func judge(text string) verdict.Verdict {
 	for s := range strings.SplitSeq(text, ";") {
 		f := append(strings.Fields(s), "", "")
 		switch f[0] {
-		case "rows", "value", "recall", "settings", "copyout":
+		case "rows", "value", "standby", "recall", "settings", "copyout":
 		case "DISCARD":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.ResetsSession

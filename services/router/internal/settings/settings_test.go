@@ -136,6 +136,7 @@ func TestTracker(t *testing.T) {
 		`BEGIN|t|SAVEPOINT s|t|SET a=1|t|ROLLBACK|.|BEGIN|t|SET b=1|t|RELEASE s|t|COMMIT|.`:                `b=1`,
 		`SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY|.|SET default_transaction_read_only = off|.`: `default_transaction_read_only = off`,
 		`SET ROLE r|.|SET a=1|.|RESET ROLE|.`:                                                              `a=1 lost`,
+		`BEGIN|t|SET a=1|t|ROLLBACK TO unseen|t|COMMIT|.`:                                                  ` lost`,
 		`SET a=1|.|SET ROLE r|.|SET ROLE q|.`:                                                              `a=1,ROLE q`,
 		`SET ROLE r|.|SET a=1|.|RESET a|.|RESET ROLE|.`:                                                    ``,
 	} {

@@ -98,7 +98,7 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 		t.top()
 		t.levels = append(t.levels, level{savepoint: c.Name})
 		if len(t.levels) > maxLevels {
-			t.lose()
+			t.Lose()
 		}
 	case Release:
 		if i := t.find(c.Name); i > 0 {
@@ -111,6 +111,8 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 	case RollbackTo:
 		if i := t.find(c.Name); i > 0 {
 			t.levels = append(t.levels[:i], level{savepoint: c.Name})
+		} else if t.Open() {
+			t.Lose() // one that nobody has seen: what has been set since is not known
 		}
 	}
 }
@@ -168,12 +170,16 @@ func (t *Tracker) keep(c change) {
 // bound gives up if a transaction changes too much.
 func (t *Tracker) bound(l *level) {
 	if len(l.changes) > maxChanges {
-		t.lose()
+		t.Lose()
 	}
 }
 
-// lose gives up following the settings.
-func (t *Tracker) lose() {
+// Begun reports whether the transaction at hand has set something or has savepoints.
+func (t *Tracker) Begun() bool { return len(t.levels) > 0 }
+
+// Lose gives up following the settings: what is run may end the transaction, or
+// begin a savepoint in it, and nobody will know.
+func (t *Tracker) Lose() {
 	t.lost = true
 	t.levels = t.levels[:0]
 }
