@@ -123,6 +123,20 @@ func (s stage) replicaReads(t *testing.T) int {
 	return int(s.metric(t, "pgpilot_routing_decisions_total", map[string]string{"target": "replica", "reason": "read"}))
 }
 
+// becomes waits until a condition holds, and reports whether it does.
+func becomes(ok func() bool) bool {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(deadline) {
+			return false
+		}
+		<-tick.C
+	}
+	return true
+}
+
 // settled waits until no session is left and every pooled connection is idle, then
 // looks at what those connections show to the next clients.
 func (s stage) settled(t *testing.T, cluster *lab.Cluster) {
@@ -133,29 +147,19 @@ func (s stage) settled(t *testing.T, cluster *lab.Cluster) {
 		// A connection that is opened ahead of need is nobody's leak, one that stays lent is.
 		"pgpilot_pool_connections": {"state": "active"},
 	} {
-		deadline := time.Now().Add(patience)
-		tick := time.NewTicker(5 * time.Millisecond)
-		for s.metric(t, what, labels) != 0 {
-			if time.Now().After(deadline) {
-				t.Errorf("%s%v stays at %v after the program has ended", what, labels, s.metric(t, what, labels))
-				break
-			}
-			<-tick.C
+		if !becomes(func() bool { return s.metric(t, what, labels) == 0 }) {
+			t.Errorf("%s%v stays at %v after the program has ended", what, labels, s.metric(t, what, labels))
 		}
-		tick.Stop()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	for _, m := range cluster.Members() {
 		const left = `SELECT count(*)::text FROM pg_stat_activity a WHERE datname = 'pgpilot' AND pid <> pg_backend_pid()
 			AND (state LIKE 'idle in transaction%' OR EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory'))`
-		// A classifier that reads the catalog is in a transaction for a moment too.
-		deadline := time.Now().Add(patience)
-		for n := value(ctx, t, m.SuperDSN(), left); n != "0"; n = value(ctx, t, m.SuperDSN(), left) {
-			if time.Now().After(deadline) {
-				t.Errorf("%s has %s connections in a transaction or with advisory locks", m.Name, n)
-				break
-			}
+		// A classifier that reads the catalog is in a transaction for a moment, and a server
+		// process notices only after one that its connection has been closed.
+		if !becomes(func() bool { return value(ctx, t, m.SuperDSN(), left) == "0" }) {
+			t.Errorf("%s keeps connections in a transaction or with advisory locks", m.Name)
 		}
 	}
 	// Open transactions hold their connections, so that each session looks at another.
