@@ -58,6 +58,8 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 	return v, ok
 }
 
+func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
+
 func (o *owner) Keep(b []byte) []byte {
 	o.kept++
 	return append([]byte(nil), b...)

@@ -28,6 +28,8 @@ type Env interface {
 	Settings() *Settings
 	// Verdict looks a statement up among the verdicts already known.
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
+	// Current reports whether a verdict that was given earlier still holds.
+	Current(v verdict.Verdict) bool
 	// Keep gives a copy of b that is the session's until Drop.
 	Keep(b []byte) []byte
 	Drop(b []byte)
