@@ -199,10 +199,16 @@ type Classify struct {
 	ParserTree int `json:"parser_tree" reload:"restart"`
 }
 
-// Bus is the embedded NATS server.
+// Bus is the NATS server embedded in the lagpoller: this host's, or another one's.
 type Bus struct {
 	// Listen is its TCP address for operators (subscribe only). Empty: none.
 	Listen string `json:"listen" reload:"restart"`
+	// URL leads to the bus of a lagpoller elsewhere, as nats://host:port, several
+	// separated by commas. Empty: the run directory's.
+	URL string `json:"url" reload:"restart"`
+	// SecretFile has on its first line what makes a process one of pgpilot's services
+	// on the bus. Empty: a secret of the run directory.
+	SecretFile string `json:"secret_file" reload:"restart"`
 }
 
 // Observability of the services.

@@ -199,7 +199,9 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.He
 		return err
 	}
 	name := rundir.Classifier + "." + env.Claim.ID()
-	nc, err := bus.Connect(ctx, env.Dir, bus.Options{Name: name, Log: env.Log, Metrics: m})
+	nc, err := bus.Connect(ctx, env.Dir, bus.Options{
+		Name: name, Log: env.Log, Metrics: m, URL: env.Config.Bus.URL, SecretFile: env.Config.Bus.SecretFile,
+	})
 	if err != nil {
 		return err
 	}

@@ -194,9 +194,10 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	case !s.outdated(st):
 		return st.verdict, true
 	}
-	v, ok := s.judge(st.body[:st.text])
+	text := st.body[:st.text]
+	v, ok := s.judge(text)
 	if ok {
-		st.verdict = v
+		st.verdict, st.cmds = v, s.commands(text, v)
 	}
 	return v, ok
 }
