@@ -32,6 +32,7 @@ func everyFault() []fault {
 		{name: "backend of a replica killed", inject: (*run).killBackendOfReplica},
 		{name: "backend of the primary killed", inject: (*run).killBackendOfPrimary},
 		{name: "replica rebuilt from an older backup", inject: (*run).rebuildReplica, slow: true},
+		{name: "clock of a replica jumps", inject: (*run).jumpClock},
 		{name: "lagpoller killed", inject: (*run).killLagpoller},
 		{name: "bus cut", inject: (*run).cutBus, slow: true},
 		{name: "classifier killed", inject: (*run).killClassifier},
