@@ -23,7 +23,7 @@ auth_type = scram-sha-256
 auth_file = %[5]s
 pool_mode = %[6]s
 default_pool_size = %[7]d
-max_client_conn = 20000
+max_client_conn = %[8]d
 log_connections = 0
 log_disconnections = 0
 `
@@ -38,7 +38,7 @@ func (s *Stage) startPgBouncer(ctx context.Context, spec Spec, dir string) (Targ
 		size = perClient
 	}
 	primary, users := s.Lab.Primary(), filepath.Join(dir, "users.txt")
-	ini := fmt.Sprintf(bouncerIni, lab.Database, primary.Host, primary.Port, ports[0], users, spec.Pool, size)
+	ini := fmt.Sprintf(bouncerIni, lab.Database, primary.Host, primary.Port, ports[0], users, spec.Pool, size, mostClients)
 	if s.programs.bouncerPrepares {
 		ini += "max_prepared_statements = 200\n"
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -42,7 +43,9 @@ func (s *Stage) startPgpilot(ctx context.Context, spec Spec, dir string) (_ Targ
 		}
 	}
 	cfg.Users = []config.User{{Name: lab.User, Password: lab.Password}}
-	cfg.Limits.MaxClients = 20000
+	// Nobody is refused: a target that is slow should be seen to be slow.
+	cfg.Limits.MaxClients, cfg.Pool.MaxWaiters = mostClients, mostClients
+	cfg.Pool.AcquireTimeout = config.Duration(time.Minute)
 	cfg.Pool.Mode = spec.Pool
 	cfg.Pool.MaxSize = max(1, s.Connections/len(s.Lab.Members()))
 	cfg.Fencing.Mode = spec.Fencing

@@ -22,6 +22,8 @@ const (
 	// perClient is the most clients of which each has a connection of its own, to leave
 	// room for the connections that other targets keep.
 	perClient = 256
+	// mostClients is how many clients the poolers allow.
+	mostClients = 20000
 )
 
 // Settings of a Stage.

@@ -131,21 +131,25 @@ func set(id uint64) (first, end int) {
 
 // estimate gives the time in seconds that the shape at a place may take on a
 // backend: 1 second times the backend's pace where nothing is known of the shape.
-func (c *Costs) estimate(at, backend int, now uint32) float32 {
+// Without fading it is what was known when it was observed last.
+func (c *Costs) estimate(at, backend int, now uint32, fading bool) float32 {
 	if c == nil || backend >= c.backends {
 		return 1
 	}
-	general := c.pace[backend].faded(1, now)
+	general := c.pace[backend].faded(1, now, fading)
 	if at == nowhere {
 		return general
 	}
-	return c.cells[at*c.backends+backend].faded(general*c.known[at].mean, now)
+	return c.cells[at*c.backends+backend].faded(general*c.known[at].mean, now, fading)
 }
 
 // faded gives the average as it counts now; towards is what it fades into.
-func (a *average) faded(towards float32, now uint32) float32 {
-	if a.value == 0 {
+func (a *average) faded(towards float32, now uint32, fading bool) float32 {
+	switch {
+	case a.value == 0:
 		return towards
+	case !fading:
+		return a.value
 	}
 	return towards + (a.value-towards)*a.weight(now)
 }

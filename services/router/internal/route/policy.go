@@ -63,12 +63,18 @@ func least(t *Table, able Set, turn uint32) int {
 // turns.
 const noise = 0.1
 
+// explorers is how many decisions there are to one that may try a busy replica
+// again because what is known of it has faded: one statement is enough to find out,
+// and until its answer is there the others go by what was known.
+const explorers = 16
+
 // scored gives the replica where the statement is expected to be answered first.
 func scored(t *Table, r *Request, able Set) int {
 	at := t.Costs.find(r.Shape)
 	score := func(i int) float32 {
 		b := &t.Backends[i]
-		return b.pressure()*t.Costs.estimate(at, i, r.Now) + penalty(b)
+		fading := b.InFlight == 0 || r.Turn%explorers == 0
+		return b.pressure()*t.Costs.estimate(at, i, r.Now, fading) + penalty(b)
 	}
 	best := nth(able, int(r.Turn%uint32(bits.OnesCount64(uint64(able)))))
 	lowest := score(best)

@@ -128,6 +128,17 @@ func TestSlownessFades(t *testing.T) {
 	if avoided(300_000) {
 		t.Fatal("not tried again after five minutes")
 	}
+	tab.Backends[1].InFlight, tab.Backends[2].InFlight = 1, 8
+	tries := 0
+	for r.Turn = range 2 * explorers {
+		if Pick(tab, &r).Backend == 1 {
+			tries++
+		}
+	}
+	if tries > 2 {
+		t.Fatalf("%d of %d statements try it while one is there already", tries, 2*explorers)
+	}
+	tab.Backends[1].InFlight, tab.Backends[2].InFlight = 0, 0
 	tab.Costs.Observe(7, 1, 0.1, 300_000)
 	if !avoided(300_100) {
 		t.Fatal("one statement has shown that it is as slow as ever")
@@ -156,7 +167,7 @@ func TestCostsAreBounded(t *testing.T) {
 		t.Errorf("the shape in use has been forgotten (place %d)", at)
 	}
 	c.Forget(1)
-	if got := c.estimate(c.find(7), 1, now); got < 0.4 {
+	if got := c.estimate(c.find(7), 1, now, true); got < 0.4 {
 		t.Errorf("%v; what is forgotten of a server is not what is known of the shape", got)
 	}
 }
