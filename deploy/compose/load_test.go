@@ -30,14 +30,35 @@ type load struct {
 	wg   sync.WaitGroup
 
 	rounds [clients]atomic.Int64
-	// lost counts sessions that ended, refused attempts to connect that failed.
-	lost, refused atomic.Int64
+	// lost counts the sessions of each client that ended.
+	lost [clients]atomic.Int64
+	// refused counts attempts to connect that failed.
+	refused atomic.Int64
 	// renew asks a client to log off and in again.
 	renew [clients]atomic.Bool
 
 	mu     sync.Mutex
 	stale  []string
 	losses []string // why sessions ended, in order
+}
+
+// losers counts the clients that have lost a session since a moment of which lostBy
+// gave the state. A client may have lost several: the next one may be on a router that
+// ends a moment later.
+func (l *load) losers(before [clients]int64) (n int) {
+	for i, now := range l.lostBy() {
+		if now > before[i] {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *load) lostBy() (lost [clients]int64) {
+	for i := range lost {
+		lost[i] = l.lost[i].Load()
+	}
+	return lost
 }
 
 // startLoad makes the table and starts the clients. They end with the test, or at
@@ -88,7 +109,7 @@ func (l *load) client(ctx context.Context, number int) {
 		}
 		err = l.session(ctx, conn, number, &n)
 		if err != nil && ctx.Err() == nil {
-			l.lost.Add(1)
+			l.lost[number].Add(1)
 			l.note(&l.losses, fmt.Sprintf("client %d: %v", number, err))
 		}
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)

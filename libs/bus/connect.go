@@ -30,9 +30,12 @@ type Options struct {
 	Name string
 	// Log gets one line whenever the bus is lost or found. Required.
 	Log *slog.Logger
-	// URL of an existing NATS to use instead of bus.sock (bus.url), with user and
-	// password in it where it wants them. Empty: the run directory's bus.
+	// URL leads to the bus of a lagpoller elsewhere (bus.url). Empty: the run
+	// directory's bus.
 	URL string
+	// SecretFile has what the services' key is made of (bus.secret_file). Empty: the
+	// run directory's secret.
+	SecretFile string
 	// InProcess is the embedded server itself, for the process that runs it.
 	InProcess nats.InProcessConnProvider
 	// Metrics counts; nil counts nothing.
@@ -82,17 +85,16 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 			o.Log.Warn("bus reports an error", "subject", subject, "error", err)
 		}),
 	}
+	key, err := Credential(dir, o.SecretFile)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, nats.Nkey(key.Public, key.Sign), nats.IgnoreDiscoveredServers())
 	url := o.URL
 	if url == "" {
-		key, err := Credential(dir)
-		if err != nil {
-			return nil, err
-		}
 		url = "nats://" + SocketName
 		opts = append(opts,
-			nats.Nkey(key.Public, key.Sign),
 			nats.SkipHostLookup(),
-			nats.IgnoreDiscoveredServers(),
 			nats.SetCustomDialer(socketDialer{ctx: ctx, path: dir.Join(SocketName)}))
 		if o.InProcess != nil {
 			opts = append(opts, nats.InProcessServer(o.InProcess))

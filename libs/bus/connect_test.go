@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,15 +33,15 @@ func run(t *testing.T) *rundir.Dir {
 
 func TestEveryServiceOfADirectoryHasTheSameKey(t *testing.T) {
 	d := run(t)
-	a, err := Credential(d)
+	a, err := Credential(d, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Credential(d)
+	b, err := Credential(d, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := Credential(run(t))
+	other, err := Credential(run(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +55,47 @@ func TestEveryServiceOfADirectoryHasTheSameKey(t *testing.T) {
 	}
 	if st, err := os.Stat(d.Join(secretName)); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("mode of the secret: %v, %v", st.Mode(), err)
+	}
+}
+
+func TestServicesOfTwoDirectoriesShareASecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const secret = "0123456789abcdef0123456789abcdef"
+	d := run(t)
+	write(secret + "\n")
+	a, err := Credential(d, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(secret + "\r\nwhatever")
+	b, err := Credential(run(t), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(secret[1:] + "0")
+	other, err := Credential(d, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Public != b.Public || a.Public == other.Public {
+		t.Errorf("keys: %s and %s of one secret, %s of another", a.Public, b.Public, other.Public)
+	}
+	if _, err := os.Stat(d.Join(secretName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a secret was made in the run directory all the same: %v", err)
+	}
+
+	write(secret[1:] + "\n" + secret)
+	if _, err := Credential(d, file); err == nil || !strings.Contains(err.Error(), "has 31 bytes and needs 32") {
+		t.Errorf("a short secret: %v", err)
+	}
+	if _, err := Credential(d, "/nonexistent"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
 	}
 }
 

@@ -17,6 +17,10 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		// Not JSON.
 		{"empty", "\n \n", []string{`:1: the file is empty: write a JSON object, at least with primary and users`}},
 		{"line comment", "{\n  // the primary\n  \"primary\": \"db1:5432\"}", []string{`:2: comments are not allowed in JSON: remove the comment`}},
+		{"bus elsewhere without a secret", `"bus": {"url": "nats://bus:4222"}`, []string{`:2: bus.secret_file: a bus elsewhere does not know this host's secret: name the file that its lagpoller has too`}},
+		{"no bus", `"bus": {"url": "nats://a:1,tls://b:2", "secret_file": "/s"}`, []string{`:2: bus.url: "tls://b:2" does not lead to a bus: write nats://host:port`}},
+		{"bus with a password", `"bus": {"url": "nats://u:p@a:1", "secret_file": "/s"}`, []string{`:2: bus.url: "nats://u:p@a:1" does not lead to a bus: write nats://host:port`}},
+		{"bus without a port", `"bus": {"url": "nats://a", "secret_file": "/s"}`, []string{`:2: bus.url: "nats://a" does not lead to a bus: write nats://host:port`}},
 		{"block comment", "{\"listen\": /* all */ \":1\"}", []string{`:1: comments are not allowed in JSON: remove the comment`}},
 		{"hash comment", "# pgpilot\n{}", []string{`:1: comments are not allowed in JSON: remove the comment`}},
 		{"trailing comma in an object", "{\n\"listen\": \":1\",\n}", []string{`:3: remove the comma before }: the last entry has none after it`}},

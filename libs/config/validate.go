@@ -78,6 +78,12 @@ func (p *problems) validate(c *Config) {
 	p.positive("classify.timeout", c.Classify.Timeout)
 	p.atLeast("classify.cache_size", c.Classify.CacheSize, 1)
 	p.atLeast("classify.max_text", c.Classify.MaxText, 1)
+	p.positive("classify.parser_time", c.Classify.ParserTime)
+	p.atLeast("classify.parser_memory", c.Classify.ParserMemory, 64<<20)
+	p.atLeast("classify.parser_tree", c.Classify.ParserTree, 4<<10)
+	if c.Classify.ParserTree > 64<<20 {
+		p.invalid("classify.parser_tree", "%d is above 67108864: decoded, a tree takes 20 times its size", c.Classify.ParserTree)
+	}
 	p.oneOf("observability.log_format", c.Observability.LogFormat, "text", "json")
 }
 
@@ -164,6 +170,7 @@ func (p *problems) validateListen(c *Config) {
 	}
 	p.listenAddress("listen", c.Listen)
 	p.listenAddress("bus.listen", c.Bus.Listen)
+	p.validateBusURL(c.Bus)
 	p.listenAddress("observability.metrics_addr", c.Observability.MetricsAddr)
 	if c.ListenUnix != "" && !filepath.IsAbs(c.ListenUnix) {
 		p.invalid("listen_unix", "%q is not an absolute path: begin it with a slash", c.ListenUnix)
@@ -185,6 +192,22 @@ func (p *problems) listenAddress(path, address string) {
 	}
 	if _, _, err := splitAddress(address); err != nil {
 		p.invalid(path, "%q is not an address to listen on: %v", address, err)
+	}
+}
+
+func (p *problems) validateBusURL(b Bus) {
+	if b.URL == "" {
+		return
+	}
+	for address := range strings.SplitSeq(b.URL, ",") {
+		at, ok := strings.CutPrefix(address, "nats://")
+		host, _, err := splitAddress(at)
+		if !ok || err != nil || host == "" || strings.Contains(at, "@") {
+			p.invalid("bus.url", "%q does not lead to a bus: write nats://host:port", address)
+		}
+	}
+	if b.SecretFile == "" {
+		p.invalid("bus.secret_file", "a bus elsewhere does not know this host's secret: name the file that its lagpoller has too")
 	}
 }
 

@@ -12,6 +12,9 @@
 // says 503 until serve has called Env.Health.Ready and again once it is told to
 // stop.
 //
+// With -http the same pages are on a TCP address too: where no listener relays them,
+// and for whoever cannot reach the socket.
+//
 // With -check a process asks running instances whether they are ready or alive
 // instead of becoming one: the health check of containers, which hold nothing but
 // the service's program.

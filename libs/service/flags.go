@@ -11,9 +11,11 @@ import (
 
 // options are the flags every service has.
 type options struct {
-	config  string
-	id      string
-	level   slog.Level
+	config string
+	id     string
+	level  slog.Level
+	// http is a TCP address where the HTTP socket's pages are served too.
+	http    string
 	version bool
 	// check is the page to ask the running instances for, instead of running one.
 	check string
@@ -31,6 +33,7 @@ func parseFlags(name string, args []string, w io.Writer) (options, error) {
 		o.level, err = obs.ParseLevel(s)
 		return err
 	})
+	fs.StringVar(&o.http, "http", "", "TCP `address`, host:port, for this instance's metrics and health, besides its socket")
 	fs.Func("check", "ask the instances that run here, or the one with -id, and exit with 0 or 1: `ready` or alive", func(s string) error {
 		page, ok := checks[s]
 		if !ok {

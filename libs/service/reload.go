@@ -35,9 +35,9 @@ type reloader struct {
 
 func newReloader(path string, current *config.Config, reg *prometheus.Registry, log *slog.Logger) *reloader {
 	r := &reloader{
-		path:    path,
-		out:     make(chan *config.Config, 1),
-		asked:   make(chan struct{}, 1),
+		path:  path,
+		out:   make(chan *config.Config, 1),
+		asked: make(chan struct{}, 1),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgpilot_config_reloads_total",
 			Help: "Times the configuration was read again: ok, or refused because of what is in it.",

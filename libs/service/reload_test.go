@@ -77,7 +77,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("pool.max_size is %d", c.Pool.MaxSize)
 	}
 	f.eventually("three reloads are counted", reloads("ok", "3"))
-	if _, body := f.get("router.1", "/config"); !strings.Contains(body, `"max_size": 77`) || strings.Contains(body, "secret") {
+	if _, body := f.get("router.1", "/config"); !strings.Contains(body, `"max_size": 77`) || strings.Contains(body, "unspoken") {
 		t.Errorf("the configuration in force is shown as\n%s", body)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -92,6 +93,12 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
+	var public net.Listener // metrics and health, for everybody
+	if o.http != "" {
+		if public, err = net.Listen("tcp", o.http); err != nil {
+			return errors.Join(fmt.Errorf("serve -http: %w", err), socket.Close())
+		}
+	}
 	env := &Env{
 		Config:  cfg,
 		Log:     log,
@@ -124,6 +131,13 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 			stopServing(err)
 		}
 	})
+	if public != nil {
+		wg.Go(func() {
+			if err := obs.Serve(around, public, obs.Handler(env.Metrics, env.Health, false), log); err != nil {
+				stopServing(err)
+			}
+		})
+	}
 	wg.Go(func() { claim.Keep(around, log) })
 	wg.Go(func() { reload.watch(around) })
 	wg.Go(func() { heed(around, signals, reload, stopServing, log) })

@@ -46,7 +46,7 @@ func (f folder) run() string    { return filepath.Join(f.path, "run") }
 // does: a new file is renamed over the old one.
 func (f folder) write(more string) {
 	f.t.Helper()
-	text := fmt.Sprintf(`{"run_dir": %q, "primary": "127.0.0.1:1", "users": [{"name": "u", "password": "secret"}]%s}`, f.run(), more)
+	text := fmt.Sprintf(`{"run_dir": %q, "primary": "127.0.0.1:1", "users": [{"name": "u", "password": "unspoken"}]%s}`, f.run(), more)
 	next := f.config() + ".new"
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
@@ -208,7 +208,7 @@ func TestLifeOfAService(t *testing.T) {
 			t.Errorf("%q is not in the log:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "secret") {
+	if strings.Contains(text, "unspoken") {
 		t.Errorf("a password is in the log:\n%s", text)
 	}
 }
@@ -237,6 +237,59 @@ func TestInstancesOfOneService(t *testing.T) {
 	}
 	if left := f.left(); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Where no listener relays them, the pages are on a port of the instance's own.
+func TestPagesOnAPort(t *testing.T) {
+	f := newFolder(t)
+	f.write("")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+
+	var out logs
+	code := run(context.Background(), []string{"-config", f.config(), "-http", address}, io.Discard, &out, rundir.Router, nil)
+	if code != exitError || !strings.Contains(out.String(), "serve -http: listen tcp "+address) {
+		t.Errorf("a port that is taken: code %d\n%s", code, &out)
+	}
+	if left := f.left(); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := f.start("-http", address)
+	answer := func(path string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		return a.StatusCode
+	}
+	if healthz, readyz, metrics := answer("/healthz"), answer("/readyz"), answer("/metrics"); healthz != 200 || readyz != 503 || metrics != 200 {
+		t.Errorf("/healthz %d, /readyz %d, /metrics %d", healthz, readyz, metrics)
+	}
+	if code, _ := f.get("router.1", "/healthz"); code != 200 {
+		t.Errorf("the socket's /healthz: %d", code)
+	}
+	r.stop()
+	r.release <- nil
+	if code := <-r.code; code != exitClean {
+		t.Errorf("exit code %d", code)
+	}
+	if c, err := net.Dial("tcp", address); err == nil {
+		c.Close()
+		t.Error("the port is still open")
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 
 // startBus is a NATS server behind bus.sock.
 func (s *stand) startBus() {
-	key, err := bus.Credential(s.dir)
+	key, err := bus.Credential(s.dir, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -103,9 +103,14 @@ func startWorkers(env *service.Env) (*parse.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits := parse.DefaultLimits()
+	limits.CPU = env.Config.Classify.ParserTime.D()
+	limits.Wall = max(limits.Wall, 5*limits.CPU)
+	limits.Memory = uint64(env.Config.Classify.ParserMemory)
+	limits.Tree = env.Config.Classify.ParserTree
 	workers, err := parse.New(parse.Options{
 		Workers: max(2, runtime.GOMAXPROCS(0)),
-		Limits:  parse.DefaultLimits(),
+		Limits:  limits,
 		Metrics: m,
 		Log:     env.Log,
 	})
@@ -194,7 +199,9 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.He
 		return err
 	}
 	name := rundir.Classifier + "." + env.Claim.ID()
-	nc, err := bus.Connect(ctx, env.Dir, bus.Options{Name: name, Log: env.Log, Metrics: m})
+	nc, err := bus.Connect(ctx, env.Dir, bus.Options{
+		Name: name, Log: env.Log, Metrics: m, URL: env.Config.Bus.URL, SecretFile: env.Config.Bus.SecretFile,
+	})
 	if err != nil {
 		return err
 	}

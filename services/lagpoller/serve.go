@@ -32,8 +32,11 @@ const (
 // service's own connection to it, what answers and listens there, the pollers.
 // The end is the same in reverse.
 func serve(ctx context.Context, env *service.Env) (err error) {
+	if env.Config.Bus.URL != "" {
+		return errors.New("bus.url leads elsewhere, but a lagpoller serves the bus itself: give it a configuration without bus.url")
+	}
 	server, err := busserver.Start(ctx, busserver.Options{
-		Listen: env.Config.Bus.Listen, Name: "pgpilot-lagpoller-" + env.Claim.ID(),
+		Listen: env.Config.Bus.Listen, SecretFile: env.Config.Bus.SecretFile, Name: "pgpilot-lagpoller-" + env.Claim.ID(),
 		Claim: env.Claim, Dir: env.Dir, Log: env.Log,
 	})
 	if err != nil {
@@ -49,6 +52,7 @@ func serve(ctx context.Context, env *service.Env) (err error) {
 	// The connection outlives ctx by the moment that the pollers need to end.
 	nc, err := bus.Connect(context.WithoutCancel(ctx), env.Dir, bus.Options{
 		Name: rundir.Lagpoller + "." + env.Claim.ID(), Log: env.Log, InProcess: server, Metrics: busMetrics,
+		SecretFile: env.Config.Bus.SecretFile,
 	})
 	if err != nil {
 		return err

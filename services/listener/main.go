@@ -72,7 +72,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	wg.Go(func() { watchFleet(around, fleet, env.Health) })
 	wg.Go(func() { reload(around, env, secret, clients, gate) })
 	if page != nil {
-		handler := relay.New(env.Dir, cfg.Observability.Pprof, env.Log).Handler()
+		handler := relay.New(env.Dir, relay.Needed(cfg.Bus.URL), cfg.Observability.Pprof, env.Log).Handler()
 		wg.Go(func() {
 			if err := obs.Serve(around, page, handler, env.Log); err != nil {
 				env.Log.Error("metrics are not relayed any more", obs.KeyError, err)

@@ -34,6 +34,9 @@ type Options struct {
 	// Listen is the operators' TCP address, host:port; port 0 takes a free one.
 	// Empty: none.
 	Listen string
+	// SecretFile has what the services' key is made of (bus.secret_file). Empty: the
+	// run directory's secret.
+	SecretFile string
 	// Name is the server's name: it must differ between the servers of one cluster.
 	Name string
 	// Claim is the lagpoller's hold on the run directory Dir.
@@ -91,7 +94,7 @@ func served(ctx context.Context, socket string) bool {
 }
 
 func natsOptions(o Options) (*server.Options, error) {
-	key, err := bus.Credential(o.Dir)
+	key, err := bus.Credential(o.Dir, o.SecretFile)
 	if err != nil {
 		return nil, err
 	}

@@ -18,22 +18,29 @@ import (
 // askTimeout bounds the wait for one service's page.
 const askTimeout = 2 * time.Second
 
-// needed are the services without one of which clients cannot be served as they
-// should.
-var needed = [...]string{rundir.Listener, rundir.Router, rundir.Classifier, rundir.Lagpoller}
+// Needed gives the services without one of which clients cannot be served as they
+// should. A lagpoller whose bus is elsewhere (bus.url) is not among them.
+func Needed(busURL string) []string {
+	all := []string{rundir.Listener, rundir.Router, rundir.Classifier}
+	if busURL == "" {
+		all = append(all, rundir.Lagpoller)
+	}
+	return all
+}
 
 // Relay serves the pages. It is safe for concurrent use.
 type Relay struct {
 	dir    *rundir.Dir
 	client *http.Client
 	log    *slog.Logger
+	needed []string
 	pprof  bool
 }
 
-// New gives a relay for the services of a run directory; withPprof says whether
-// their profiles are shown.
-func New(dir *rundir.Dir, withPprof bool, log *slog.Logger) *Relay {
-	return &Relay{dir: dir, client: &http.Client{Transport: transport(dir)}, log: log, pprof: withPprof}
+// New gives a relay for the services of a run directory, of which one of each needed
+// kind must run; withPprof says whether their profiles are shown.
+func New(dir *rundir.Dir, needed []string, withPprof bool, log *slog.Logger) *Relay {
+	return &Relay{dir: dir, client: &http.Client{Transport: transport(dir)}, log: log, needed: needed, pprof: withPprof}
 }
 
 // Handler serves /metrics, /healthz, /readyz, /<service>/<id>/config and, if
@@ -100,7 +107,7 @@ func (r *Relay) ready(w http.ResponseWriter, req *http.Request) {
 		}
 		report.Parts[a.String()] = why
 	}
-	for _, s := range needed {
+	for _, s := range r.needed {
 		report.Ready = report.Ready && well[s]
 		if !seen[s] {
 			report.Parts[s] = errNotRunning.Error()

@@ -76,7 +76,9 @@ func get(t *testing.T, r *Relay, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-func newRelay(d *rundir.Dir, pprof bool) *Relay { return New(d, pprof, slog.New(slog.DiscardHandler)) }
+func newRelay(d *rundir.Dir, pprof bool) *Relay {
+	return New(d, Needed(""), pprof, slog.New(slog.DiscardHandler))
+}
 
 func TestMetricsOfAllServicesAreOnePage(t *testing.T) {
 	d := openDir(t)
@@ -167,6 +169,21 @@ func TestReadyWhenOneOfEachKindIs(t *testing.T) {
 	expect(503, map[string]string{"listener.1": "ok", "router.1": "bus: no connection"})
 	service(t, d, rundir.Router, "2", healthy(1, nil))
 	expect(200, map[string]string{"router.1": "bus: no connection", "router.2": "ok"})
+}
+
+// Whose bus is elsewhere runs no lagpoller.
+func TestReadyWithTheBusElsewhere(t *testing.T) {
+	d := openDir(t)
+	for _, s := range []string{rundir.Listener, rundir.Router, rundir.Classifier} {
+		service(t, d, s, "1", healthy(1, nil))
+	}
+	log := slog.New(slog.DiscardHandler)
+	if status, body := get(t, New(d, Needed(""), false, log), "/readyz"); status != 503 || !strings.Contains(body, "lagpoller") {
+		t.Errorf("bus here: %d %s", status, body)
+	}
+	if status, body := get(t, New(d, Needed("nats://bus:4222"), false, log), "/readyz"); status != 200 || strings.Contains(body, "lagpoller") {
+		t.Errorf("bus elsewhere: %d %s", status, body)
+	}
 }
 
 func TestProfilesAreRelayedWhenAskedFor(t *testing.T) {

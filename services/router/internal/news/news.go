@@ -41,7 +41,9 @@ func Open(ctx context.Context, env *service.Env) (*Paper, error) {
 	if err != nil {
 		return nil, err
 	}
-	nc, err := bus.Connect(ctx, env.Dir, bus.Options{Name: "router." + env.Claim.ID(), Log: env.Log, Metrics: m})
+	nc, err := bus.Connect(ctx, env.Dir, bus.Options{
+		Name: "router." + env.Claim.ID(), Log: env.Log, Metrics: m, URL: env.Config.Bus.URL, SecretFile: env.Config.Bus.SecretFile,
+	})
 	if err != nil {
 		return nil, err
 	}

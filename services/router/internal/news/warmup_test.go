@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/service"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -68,7 +69,7 @@ func (r *reader) wait(t *testing.T, what string, cond func() bool) {
 // startBus is a NATS server at the run directory's socket; stop ends it.
 func startBus(t *testing.T, d *rundir.Dir) (stop func()) {
 	t.Helper()
-	key, err := bus.Credential(d)
+	key, err := bus.Credential(d, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestARouterIsWarmedUpAtTheStartAndWhenTheBusIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { claim.Close() })
-	paper, err := Open(t.Context(), &service.Env{Dir: d, Claim: claim, Metrics: prometheus.NewRegistry(),
+	paper, err := Open(t.Context(), &service.Env{Config: config.Default(), Dir: d, Claim: claim, Metrics: prometheus.NewRegistry(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
