@@ -70,6 +70,19 @@ func mutants() []wrong {
 	)
 }
 
+// TestMutantsApply shows that what each of them replaces is there.
+func TestMutantsApply(t *testing.T) {
+	root, err := mutant.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants() {
+		if _, err := m.Overlay(root, t.TempDir()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestMutants shows that the simulation finds each deliberate fault, and says after
 // how many courses.
 func TestMutants(t *testing.T) {
