@@ -44,6 +44,10 @@ type Lag struct {
 	ReceiveLSN lsn.LSN `json:"receive_lsn,omitempty"`
 	InsertLSN  lsn.LSN `json:"insert_lsn,omitempty"`
 	FlushLSN   lsn.LSN `json:"flush_lsn,omitempty"`
+	// Receiving says of a replica that it was being streamed to at the last full poll.
+	// One that is not shows older and older data, and lags as soon as something is
+	// written.
+	Receiving bool `json:"receiving,omitempty"`
 	// LagBytes is the primary's newest known insert position minus the replay
 	// position, in bytes. LagMillis is how long ago the newest sample of the primary
 	// that this replica has replayed was asked for, by the lagpoller's clock. Both
