@@ -1,11 +1,16 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -189,4 +194,115 @@ func TestPgbenchOverTLS(t *testing.T) {
 			t.Errorf("%s, connecting anew each time: %s", mode, out)
 		}
 	}
+}
+
+// A certificate that is renewed while clients come and go is shown to those that come
+// after the signal, and costs nobody a login.
+func TestCertificateIsRenewedUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key")
+	renew := func() (authority string) {
+		ca := certtest.NewAuthority(t)
+		p := ca.Issue("pgpilot", "127.0.0.1", "localhost")
+		// As renewal tools do: whoever reads sees the old file or the new one. The two do not
+		// change together, so a reload in between must not take them.
+		if err := errors.Join(os.Rename(p.KeyFile, key), os.Rename(p.CertFile, cert)); err != nil {
+			t.Fatal(err)
+		}
+		return ca.File
+	}
+	renew()
+	r := newRig(t, newCluster(t), func(c *config.Config) { c.TLS.CertFile, c.TLS.KeyFile = cert, key })
+	stays, err := r.dial("sslmode=require")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var logins atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, err := dial(t, r.dsn()+" sslmode=require channel_binding=require")
+				if err != nil {
+					t.Errorf("a login during the renewal: %v", err)
+					return
+				}
+				c.close()
+				logins.Add(1)
+			}
+		})
+	}
+	for range 10 {
+		before := logins.Load()
+		authority := renew()
+		if err := r.Service("listener", 1).Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		r.until("the new certificate is shown", func() bool {
+			c, err := r.dial(secure(authority))
+			if err == nil {
+				c.close()
+			}
+			return err == nil
+		})
+		r.until("clients come and go", func() bool { return logins.Load() > before+5 || t.Failed() })
+	}
+	close(stop)
+	wg.Wait()
+	if got := stays.one("SELECT 'undisturbed'"); got != "undisturbed" {
+		t.Errorf("a session from before: %q", got)
+	}
+}
+
+// A listener that stops lets sessions over TLS finish what they do and tells them why
+// they end; those without TLS go on.
+func TestStoppedListenerAndItsSessions(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{})
+	busy, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := r.connect()
+	watcher := direct(t, r.Lab.Primary())
+	answered := make(chan error, 1)
+	go func() {
+		rows, err := busy.run("BEGIN; SELECT pg_sleep(2), 'finished'; COMMIT; SELECT 'finished'")
+		if err == nil && rows[0][0] != "finished" {
+			err = fmt.Errorf("got %v", rows)
+		}
+		answered <- err
+	}()
+	r.until("the statement runs", func() bool {
+		return watcher.one("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(2)%' AND pid <> pg_backend_pid()") != "0"
+	})
+	if err := r.Service("listener", 1).Terminate(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("what ran: %v", err)
+	}
+	for name, c := range map[string]*client{"idle": idle, "busy": busy} {
+		if _, err := c.run("SELECT 1"); sqlstate(err) != "57P01" {
+			t.Errorf("the %s session: %v", name, err)
+		}
+	}
+	if got := plain.one("SELECT 'alive'"); got != "alive" {
+		t.Errorf("a session without TLS: %q", got)
+	}
+	r.start("listener", 1)
+	again, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.one("SELECT 1")
 }

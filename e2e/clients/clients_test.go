@@ -85,8 +85,8 @@ func play(t *testing.T, cluster *lab.Cluster, s stage, c client, argv, env []str
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", s.port), "PGUSER="+lab.User,
-		"PGPASSWORD="+lab.Password, "PGDATABASE="+lab.Database, "PGSSLMODE=disable", "LC_ALL=C.UTF-8")
-	cmd.Env = append(cmd.Env, env...)
+		"PGPASSWORD="+lab.Password, "PGDATABASE="+lab.Database, "LC_ALL=C.UTF-8")
+	cmd.Env = append(append(cmd.Env, s.secure...), env...)
 	var out, complaints strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	// Children may hold the pipes of a program that was killed for its time.

@@ -189,6 +189,14 @@ type Classify struct {
 	// MaxText is the longest statement text, in bytes, that is classified; a longer
 	// one is a write.
 	MaxText int `json:"max_text"`
+	// ParserTime is the processor time that parsing one text may take. One that takes
+	// longer is a write, and is not parsed again for a day.
+	ParserTime Duration `json:"parser_time" reload:"restart"`
+	// ParserMemory is the memory that a parser process may use beyond what it has at
+	// its start, in bytes.
+	ParserMemory int `json:"parser_memory" reload:"restart"`
+	// ParserTree is the largest parse tree that is judged, in bytes.
+	ParserTree int `json:"parser_tree" reload:"restart"`
 }
 
 // Bus is the NATS server embedded in the lagpoller: this host's, or another one's.
@@ -231,7 +239,7 @@ func Default() *Config {
 		Failover:      Failover{Wait: Duration(10 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
 		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
-		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20},
+		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20, ParserTime: Duration(time.Second), ParserMemory: 384 << 20, ParserTree: 4 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222"},
 		Observability: Observability{LogFormat: "text"},
 	}

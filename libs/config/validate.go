@@ -78,6 +78,12 @@ func (p *problems) validate(c *Config) {
 	p.positive("classify.timeout", c.Classify.Timeout)
 	p.atLeast("classify.cache_size", c.Classify.CacheSize, 1)
 	p.atLeast("classify.max_text", c.Classify.MaxText, 1)
+	p.positive("classify.parser_time", c.Classify.ParserTime)
+	p.atLeast("classify.parser_memory", c.Classify.ParserMemory, 64<<20)
+	p.atLeast("classify.parser_tree", c.Classify.ParserTree, 4<<10)
+	if c.Classify.ParserTree > 64<<20 {
+		p.invalid("classify.parser_tree", "%d is above 67108864: decoded, a tree takes 20 times its size", c.Classify.ParserTree)
+	}
 	p.oneOf("observability.log_format", c.Observability.LogFormat, "text", "json")
 }
 

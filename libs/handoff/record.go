@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
@@ -71,10 +72,22 @@ type Live struct {
 	Pin string `json:"pin,omitempty"`
 	// LastRoute is what SHOW pgpilot.last_route answers.
 	LastRoute *Route `json:"last_route,omitempty"`
+	// Settings are the run-time parameters that the client has set with SET, in the
+	// order in which it has.
+	Settings []Setting `json:"settings,omitempty"`
 	// Prepared are the statements that the client has prepared with Parse (PostgreSQL
 	// documentation: "Message Flow: Extended Query"), the unnamed one with an empty
 	// name. Those that live in a server session are not among them.
 	Prepared []Prepared `json:"prepared,omitempty"`
+}
+
+// Setting is a run-time parameter as its client has set it.
+type Setting struct {
+	// Name is the parameter's, in lower case.
+	Name string `json:"name"`
+	// SQL is what follows the word SET, in the client's encoding: every byte of it is
+	// ASCII unless that is UTF8.
+	SQL string `json:"sql"`
 }
 
 // Prepared is a statement that a client has prepared. Name and text are in the
@@ -123,6 +136,15 @@ func (r *Record) Parameter(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// ServerStartup gives the startup parameters of the server connections that the
+// session may have.
+func (r *Record) ServerStartup() []Parameter {
+	if r.Replication == "" {
+		return r.Startup
+	}
+	return append(slices.Clone(r.Startup), Parameter{Name: "replication", Value: r.Replication})
 }
 
 // encode gives the payload: the JSON's length, the JSON, the unread bytes.

@@ -235,11 +235,16 @@ func TestBookRefusesWhatCannotBeSafe(t *testing.T) {
 
 func FuzzExchange(f *testing.F) {
 	b := newBook(f, User{"alice", "pencil"})
-	f.Add("n,,n=,r=abc", "c=biws,r=abc,p=AAAA")
-	f.Add("y,,n=*,r=abc,x=y", "")
-	f.Add("p=,,", "c=")
-	f.Fuzz(func(t *testing.T, first, final string) {
-		e, err := b.Begin("alice", Binding{})
+	f.Add("n,,n=,r=abc", "c=biws,r=abc,p=AAAA", false, false)
+	f.Add("y,,n=*,r=abc,x=y", "", true, false)
+	f.Add("p=,,", "c=", true, true)
+	f.Add("p=tls-server-end-point,,n=,r=abc", "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwseA==,r=abc,p=AAAA", true, true)
+	f.Fuzz(func(t *testing.T, first, final string, offered, chosen bool) {
+		var tied Binding
+		if offered {
+			tied = Binding{Endpoint: Endpoint("x"), Chosen: chosen}
+		}
+		e, err := b.Begin("alice", tied)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,9 +103,14 @@ func startWorkers(env *service.Env) (*parse.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits := parse.DefaultLimits()
+	limits.CPU = env.Config.Classify.ParserTime.D()
+	limits.Wall = max(limits.Wall, 5*limits.CPU)
+	limits.Memory = uint64(env.Config.Classify.ParserMemory)
+	limits.Tree = env.Config.Classify.ParserTree
 	workers, err := parse.New(parse.Options{
 		Workers: max(2, runtime.GOMAXPROCS(0)),
-		Limits:  parse.DefaultLimits(),
+		Limits:  limits,
 		Metrics: m,
 		Log:     env.Log,
 	})

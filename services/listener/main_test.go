@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -38,16 +41,25 @@ type listener struct {
 	stop    func() error
 }
 
-// freePort asks the kernel for a port that nobody uses at the moment.
+// freePort finds a port that nobody uses at the moment, outside of the range that the
+// kernel takes ports for outgoing connections from: one of those may be gone again by
+// the time it is listened on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := strconv.Itoa(10000 + rand.IntN(10000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if errors.Is(err, unix.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		return port
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port from 10000 to 20000 is free")
+	return ""
 }
 
 // checkLeaks fails the test if goroutines or descriptors outlive what it cleans up.

@@ -68,9 +68,6 @@ public final class Client {
 
   private Connection open() throws SQLException {
     Properties p = new Properties();
-    // The driver then sends what it wants as startup parameters instead of SET after the
-    // login, and a session that has SET something reads from the primary.
-    p.setProperty("assumeMinServerVersion", "9.0");
     p.setProperty("user", System.getenv("PGUSER"));
     p.setProperty("password", System.getenv("PGPASSWORD"));
     p.setProperty("sslmode", System.getenv("PGSSLMODE"));

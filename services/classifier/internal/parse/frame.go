@@ -25,9 +25,8 @@ const (
 	requestHead = 1
 	// answerHead is the fixed part of an answer.
 	answerHead = 1 + 8 + 4
-	// maxBody bounds trees, in bytes. Decoded in the classifier a tree is about 20
-	// times as large.
-	maxBody = 4 << 20
+	// maxBody bounds Limits.Tree.
+	maxBody = 64 << 20
 	// maxNormalized bounds the normalized text of an answer.
 	maxNormalized = 2 * ShortText
 	// maxRequest bounds a request. classify.max_text is far below.

@@ -131,14 +131,25 @@ func TestMemoryIsLimited(t *testing.T) {
 	l := limits()
 	l.Memory = 64 << 20
 	p := open(t, 2, l)
-	wantPoison(t, p, "SELECT a"+strings.Repeat(",a", 400_000)+" FROM t", poison.Memory)
+	err := p.Parse("SELECT a"+strings.Repeat(",a", 400_000)+" FROM t", false, func(Parsed) {})
+	var ended *Poison
+	if !errors.As(err, &ended) || ended.Cause == poison.Hang {
+		t.Fatalf("got %v, want poison by memory or a crash", err)
+	}
 	wantParsed(t, p, "SELECT 1")
 }
 
 func TestLargeTreesAreNotJudged(t *testing.T) {
-	p := open(t, 2, limits())
+	l := limits()
+	p := open(t, 2, l)
 	if err := p.Parse(strings.Repeat("END;", 200_000), false, func(Parsed) {}); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v", err)
+	}
+	l.Tree = 1000
+	small := open(t, 2, l)
+	wantParsed(t, small, "SELECT 1")
+	if err := small.Parse(strings.Repeat("END;", 100), false, func(Parsed) {}); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("got %v for a tree above the limit", err)
 	}
 	if n := p.ends(poison.Memory) + p.ends(poison.Crash) + p.ends(poison.Hang); n != 0 {
 		t.Fatalf("%v workers ended", n)

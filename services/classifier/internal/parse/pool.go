@@ -25,6 +25,9 @@ type Limits struct {
 	// Memory is how many bytes of private writable memory a worker may map beyond what
 	// it has at the start (RLIMIT_DATA).
 	Memory uint64
+	// Tree is how many bytes a parse tree may have, at most 64 MB. Decoded in the
+	// classifier it takes about 20 times that.
+	Tree int
 	// Statements is after how many texts a worker is replaced.
 	Statements int
 	// Resident is above how many bytes of memory a worker is replaced.
@@ -38,6 +41,7 @@ func DefaultLimits() Limits {
 		Wall:       5 * time.Second,
 		Queue:      2 * time.Second,
 		Memory:     384 << 20,
+		Tree:       4 << 20,
 		Statements: 100_000,
 		Resident:   128 << 20,
 	}

@@ -15,11 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Subcommand is the first argument of a worker. The second is Limits.Memory.
+// Subcommand is the first argument of a worker. The second is Limits.Memory, the
+// third Limits.Tree.
 const Subcommand = "parse-worker"
 
 // IsWorker reports whether a program with these arguments is to call Serve.
-func IsWorker(args []string) bool { return len(args) == 3 && args[1] == Subcommand }
+func IsWorker(args []string) bool { return len(args) == 4 && args[1] == Subcommand }
 
 // Parser parses a text. Its only implementation outside tests is C.
 type Parser func(text string, normalize bool) Raw
@@ -61,6 +62,11 @@ func Serve(args []string, parse Parser) int {
 		fmt.Fprintln(os.Stderr, "confine the parser process:", err)
 		return 1
 	}
+	tree, err := strconv.Atoi(args[3])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "read the limit of trees:", err)
+		return 1
+	}
 	go endWithOwner()
 	// The parser keeps its memory per thread.
 	runtime.LockOSThread()
@@ -75,7 +81,7 @@ func Serve(args []string, parse Parser) int {
 			fmt.Fprintln(os.Stderr, "read a text:", err)
 			return 1
 		}
-		a := sum(parse(text, normalize))
+		a := sum(parse(text, normalize), tree)
 		out = appendAnswer(out[:0], &a)
 		if _, err := os.Stdout.Write(out); err != nil {
 			return 1 // the owner is gone
@@ -90,14 +96,14 @@ func Serve(args []string, parse Parser) int {
 // aset.c.
 const outOfMemory = "out of memory"
 
-func sum(r Raw) answer {
+func sum(r Raw, tree int) answer {
 	switch refused := (*parser.Error)(nil); {
 	case errors.As(r.Err, &refused) && refused.Message == outOfMemory:
 		return answer{outcome: outcomeMemory}
 	case r.Err != nil:
 		message := r.Err.Error()
 		return answer{outcome: outcomeRefused, body: []byte(message[:min(len(message), maxComplaint)])}
-	case len(r.Tree) > maxBody:
+	case len(r.Tree) > tree:
 		return answer{outcome: outcomeTooLarge}
 	}
 	a := answer{outcome: outcomeParsed, fingerprint: r.Fingerprint, body: r.Tree}

@@ -41,7 +41,7 @@ const startTimeout = 10 * time.Second
 // start gives a worker that has answered once.
 func start(limits *Limits) (*worker, error) {
 	w := &worker{limits: limits, gone: make(chan struct{}), done: make(chan struct{})}
-	w.cmd = exec.Command(self, Subcommand, strconv.FormatUint(limits.Memory, 10))
+	w.cmd = exec.Command(self, Subcommand, strconv.FormatUint(limits.Memory, 10), strconv.Itoa(limits.Tree))
 	w.cmd.Env = []string{"GOMAXPROCS=1"} // the classifier's may hold secrets
 	w.cmd.Stderr = &w.stderr
 	inside, in, err := os.Pipe()

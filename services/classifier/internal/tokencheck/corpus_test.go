@@ -7,9 +7,9 @@ import (
 )
 
 // minCorpus guards against a corpus that was lost or no longer read.
-const minCorpus = 500
+const minCorpus = 700
 
-// corpus returns the statements of testdata: one a line in statements.txt, and between lines of %%
+// corpus returns the statements of testdata: one a line in statements.txt and commands.txt, and between lines of %%
 // in multiline.txt. Lines that begin with # are headings.
 func corpus(t testing.TB) []string {
 	t.Helper()
@@ -21,7 +21,7 @@ func corpus(t testing.TB) []string {
 			all = append(all, s)
 		}
 	}
-	for line := range strings.Lines(read(t, "statements.txt")) {
+	for line := range strings.Lines(read(t, "statements.txt") + read(t, "commands.txt")) {
 		line = strings.TrimSuffix(line, "\n")
 		if line != "" && !strings.HasPrefix(line, "#") {
 			add(line)

@@ -18,7 +18,7 @@ type grant struct {
 
 // acquire gets a connection for what the session asks.
 func (e *Engine) acquire(c *client, r route.Request) {
-	if r.Tried != 0 {
+	if r.Again {
 		e.metrics.failovers.Inc()
 	}
 	e.turn++
@@ -71,7 +71,7 @@ func (e *Engine) lend(c *client) {
 	}
 	p := e.siteOf(choice.Backend, c.login)
 	for {
-		s, ok := p.Take(c.login.Startup)
+		s, ok := p.Take(c.login.Startup, c.s.Settings())
 		if !ok {
 			break
 		}
@@ -154,7 +154,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 		Slot: slot, Backend: b, Server: fence.Server{Backend: b, Run: s.Run},
 		Name: e.servers[b].name, Role: role, Reason: why,
 		Replayed: table.Backends[b].Replayed, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
-		Statements: &s.statements,
+		Statements: &s.statements, Settings: &s.Settings,
 	})
 }
 

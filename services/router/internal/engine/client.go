@@ -131,7 +131,7 @@ func (e *Engine) begin(a arrival) error {
 		return err
 	}
 	c.s = session.New(rec, c)
-	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.Startup)}
+	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.ServerStartup())}
 	c.context = sqltoken.NewContext(e.opts.Secret, rec.Database)
 	c.generation = e.cache.Generation(rec.Database)
 	e.clients[rec.Session] = c
@@ -145,12 +145,7 @@ func (e *Engine) begin(a arrival) error {
 	if params != nil {
 		c.learn(params)
 	}
-	if rec.Replication != "" {
-		c.s.Refuse(&session.Problem{Code: "0A000", Message: "replication connections are not served here",
-			Hint: "Connect to the primary server directly for replication."})
-	} else {
-		c.s.Start(params)
-	}
+	c.s.Start(params)
 	if e.stopping { // between arrival and acknowledgement
 		c.s.Stop()
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
 // lexHere is the longest text that is lexed on the loop, in bytes; a longer one
@@ -20,6 +21,22 @@ func (e *Engine) known(c *client, text []byte) (v verdict.Verdict, ok bool) {
 		return unproven(r), true
 	}
 	return e.cache.Get(r.Key, c.generation)
+}
+
+// Unsuited implements session.Env.
+func (c *client) Unsuited(_ *session.Session, text []byte) {
+	e := c.e
+	if len(text) > lexHere {
+		return
+	}
+	r, err := e.scanner.Scan(text, &sqltoken.Options{Context: c.context, ServerMajor: c.major})
+	if err != nil {
+		return
+	}
+	if v, ok := e.cache.Get(r.Key, c.generation); ok {
+		v.Kind = verdict.Write
+		e.cache.Put(c.login.Database, r.Key, v)
+	}
 }
 
 // unchecked reports whether the server may read the text otherwise than the

@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/pool"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // server is one pooled server connection.
@@ -146,6 +147,7 @@ func (s *server) reset() {
 	s.used, s.stepped, s.resetting, s.discarded = false, false, true, false
 	if all {
 		s.statements.Clear()
+		s.Settings = settings.Hash{}
 		s.send(discardAll)
 	} else {
 		s.statements.Queried()

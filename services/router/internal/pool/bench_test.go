@@ -3,6 +3,8 @@ package pool
 import (
 	"testing"
 	"time"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // BenchmarkLend lends a connection and takes it back: what a statement outside a
@@ -22,7 +24,7 @@ func BenchmarkLend(b *testing.B) {
 	now := time.Unix(1, 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		c, ok := p.Take("")
+		c, ok := p.Take("", settings.Hash{})
 		if !ok {
 			b.Fatal("the pool is empty")
 		}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // Key names a pool.
@@ -18,6 +20,8 @@ type Key struct {
 type Conn struct {
 	// Startup are the encoded startup parameters it was made with.
 	Startup string
+	// Settings is what has been set on it since it was made.
+	Settings settings.Hash
 	// Run is the run of the server it belongs to.
 	Run uint32
 	// Made is when it was made, IdleSince when it came back.
@@ -53,18 +57,37 @@ type Pool[C Member, W comparable] struct {
 	waiters    []Waiter[W]
 }
 
-// Take gives an idle connection with these startup parameters, the most recently
-// used one, or ok false.
-func (p *Pool[C, W]) Take(startup string) (c C, ok bool) {
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		if p.idle[i].Pooled().Startup == startup {
-			c = p.idle[i]
-			p.idle = slices.Delete(p.idle, i, i+1)
-			p.lent++
-			return c, true
+// Take gives an idle connection with these startup parameters, or ok false. One
+// that has the settings wanted comes first, then one on which nothing has been set;
+// of equals, the most recently used.
+func (p *Pool[C, W]) Take(startup string, want settings.Hash) (c C, ok bool) {
+	best, rank := -1, 0
+	for i := len(p.idle) - 1; i >= 0 && rank < 3; i-- {
+		if r := p.idle[i].Pooled().suits(startup, want); r > rank {
+			best, rank = i, r
 		}
 	}
-	return c, false
+	if best < 0 {
+		return c, false
+	}
+	c = p.idle[best]
+	p.idle = slices.Delete(p.idle, best, best+1)
+	p.lent++
+	return c, true
+}
+
+// suits ranks a connection for a session: 0 if it cannot have it, 3 if it has
+// everything that the session wants.
+func (c *Conn) suits(startup string, want settings.Hash) int {
+	switch {
+	case c.Startup != startup:
+		return 0
+	case c.Settings == want:
+		return 3
+	case c.Settings == settings.Hash{}:
+		return 2
+	}
+	return 1
 }
 
 // Wait queues for a connection.

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 type conn struct{ Conn }
@@ -26,7 +28,7 @@ func connect(t *testing.T, p *testPool, c *conn) (who int, got bool) {
 
 func TestFirstWaiterFirst(t *testing.T) {
 	p := &testPool{Max: 1}
-	if _, ok := p.Take("a"); ok {
+	if _, ok := p.Take("a", settings.Hash{}); ok {
 		t.Fatal("an empty pool gave a connection")
 	}
 	p.Wait("a", 1)
@@ -44,7 +46,7 @@ func TestFirstWaiterFirst(t *testing.T) {
 	if _, got := p.Put(c, time.Time{}); got {
 		t.Fatal("nobody waits")
 	}
-	if got, ok := p.Take("a"); !ok || got != c {
+	if got, ok := p.Take("a", settings.Hash{}); !ok || got != c {
 		t.Fatal("the idle connection must be used again")
 	}
 }
@@ -57,7 +59,7 @@ func TestStartupParametersKeepConnectionsApart(t *testing.T) {
 	c := made("a")
 	connect(t, p, c)
 	p.Put(c, time.Time{})
-	if _, ok := p.Take("b"); ok {
+	if _, ok := p.Take("b", settings.Hash{}); ok {
 		t.Fatal("got another's connection")
 	}
 	p.Wait("b", 2)
@@ -118,7 +120,7 @@ func TestAccountIsExact(t *testing.T) {
 		for range 300 {
 			switch k := kinds[r.IntN(2)]; r.IntN(7) {
 			case 0, 1:
-				if c, ok := p.Take(k); ok {
+				if c, ok := p.Take(k, settings.Hash{}); ok {
 					lent = append(lent, c)
 				} else {
 					next++
@@ -168,6 +170,32 @@ func TestAccountIsExact(t *testing.T) {
 	}
 }
 
+// A session gets the connection on which least is to be set, and the one used most
+// recently among those.
+func TestSettingsRankConnections(t *testing.T) {
+	mine, other := settings.Hash{1}, settings.Hash{2}
+	p := &testPool{Max: 9}
+	add := func(startup string, h settings.Hash) *conn {
+		p.Wait(startup, 1)
+		c := made(startup)
+		c.Settings = h
+		connect(t, p, c)
+		p.Put(c, time.Time{})
+		return c
+	}
+	plain, right, theirs := add("a", settings.Hash{}), add("a", mine), add("a", other)
+	last := add("a", other)
+	add("b", mine)
+	for i, want := range []*conn{right, plain, last, theirs} {
+		if got, ok := p.Take("a", mine); !ok || got != want {
+			t.Fatalf("connection %d is not the one that suits best", i)
+		}
+	}
+	if _, ok := p.Take("a", mine); ok {
+		t.Fatal("a connection with other startup parameters was given")
+	}
+}
+
 // The pool is asked after each statement whether a connection is wanted. In a steady
 // state, with or without sessions that wait, that must not allocate.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
@@ -185,7 +213,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() {
 			if who, given := p.Put(c, now); given {
 				p.Wait("a", who)
-			} else if _, ok := p.Take("a"); !ok {
+			} else if _, ok := p.Take("a", settings.Hash{}); !ok {
 				t.Fatal("the connection is lost")
 			}
 			if _, _, _, ok := p.Connect(); ok {

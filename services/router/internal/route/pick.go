@@ -45,6 +45,14 @@ const (
 	// ReasonUnprepared: a read whose prepared statement the replica does not have as
 	// the client knows it.
 	ReasonUnprepared
+	// ReasonSettings: a read of a session whose settings the replica refuses, or under
+	// which it cannot read.
+	ReasonSettings
+	// ReasonReplication: a connection for replication, which is the primary's.
+	ReasonReplication
+	// ReasonRerun: a read that has failed on a replica before any of its answer was
+	// shown.
+	ReasonRerun
 	// ReasonLogin: the parameters a new session is told.
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
@@ -53,7 +61,7 @@ const (
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "login", "lagging"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -66,8 +74,10 @@ type Request struct {
 	// otherwise.
 	Read, Strict bool
 	Fence        lsn.Position
-	// Tried are the backends that have failed this statement already.
+	// Tried are the backends that have failed this statement already, or refuse what
+	// it needs. Again says that it has been sent to one of them.
 	Tried Set
+	Again bool
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy

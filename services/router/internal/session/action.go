@@ -7,6 +7,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // Op is what the owner is to do.
@@ -104,6 +105,9 @@ type Grant struct {
 	// Statements is the connection's account of prepared statements; the session
 	// keeps it while it has the connection.
 	Statements *Statements
+	// Settings is the connection's account of what has been set on it; the session
+	// keeps it while it has the connection.
+	Settings *settings.Hash
 	// Parameters are what the server reported when the connection was made. They
 	// are shared; nobody changes them.
 	Parameters []handoff.Parameter

@@ -9,18 +9,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
 
-// Pins: why a session is bound to its primary connection.
-const (
-	// PinSession: a statement left something in the server session.
-	PinSession = "session state"
-	// PinExtended: a statement prepared with the extended query protocol, too long to
-	// be kept, lives in the server session.
-	PinExtended = "extended protocol"
-	// PinCopy: a copy has failed, and it is open whether the server answers a Sync
-	// that it was sent during it. The next answer shows it.
-	PinCopy = "failed copy"
-)
-
 var (
 	canceled       = Problem{Code: "57014", Message: "canceling statement due to user request"}
 	shutdown       = Problem{Code: "57P01", Message: "terminating connection due to administrator command", Fatal: true}
@@ -73,7 +61,7 @@ func (s *Session) encodeProblem(p *Problem) {
 // Warn shows the client a WARNING, where its place in the stream allows it: not
 // in the middle of a message.
 func (s *Session) Warn(code, message, hint string) {
-	if s.fromServer > 0 || s.phase == Closed {
+	if s.fromServer > 0 || s.phase == Closed || s.phase == Passing {
 		return
 	}
 	from := len(s.scratch)

@@ -1,6 +1,9 @@
 package session
 
-import "github.com/pgpilot/pgpilot/libs/wire"
+import (
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
 
 // answers is the queue of what a connection still owes: one entry per forwarded
 // message that the server answers, oldest first. The end of copied-in data
@@ -50,6 +53,9 @@ type owed struct {
 	// says so, of a portal that runs it.
 	st     *Statement
 	portal bool
+	// cmds is what the statements of a Query, or that of an Execute, do to settings,
+	// as far as they have not been executed.
+	cmds []settings.Command
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }

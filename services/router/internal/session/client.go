@@ -13,6 +13,9 @@ import (
 // rest must be given again, with what came after it, once Steps has changed or
 // more bytes are there.
 func (s *Session) FromClient(b []byte) int {
+	if s.phase == Passing {
+		return s.passFromClient(b)
+	}
 	used := 0
 	run := forwarding{s: s, all: b}
 	for used < len(b) && s.Reads() {
@@ -67,7 +70,7 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
 		n := s.take(total, rest)
-		s.begin(typ, rest[:n])
+		s.begin(typ, rest[:n], n == total)
 		run.add(all, at, n)
 		return n
 	case Refused:
@@ -112,7 +115,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.route()
 		return 0
 	}
-	if s.survey(rest, s.status != wire.Idle || s.pin != "") == known {
+	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
 		s.verdict = s.seq.verdict
 		s.route()
 	}
@@ -127,6 +130,7 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 	s.enter(Busy)
 	size := s.seq.scanned
 	s.seq.scanned = 0
+	s.keepStatements()
 	if s.at == ReplicaSlot {
 		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
 		s.replay()
@@ -136,11 +140,7 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 }
 
 // bind binds the session to its primary connection.
-func (s *Session) bind(why string) {
-	if s.pin == "" || s.pin == PinCopy {
-		s.pin = why
-	}
-}
+func (s *Session) bind(why pins) { s.pins |= why }
 
 // frontend reports whether clients send messages of the type.
 func frontend(typ byte) bool {
@@ -190,9 +190,9 @@ func (s *Session) route() {
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)
-	case s.pin != "":
+	case s.pins != 0:
 		reason := route.ReasonPinned
-		if s.pin == PinExtended {
+		if s.pins&pinExtended != 0 {
 			reason = route.ReasonExtended
 		}
 		s.acquire(route.Request{Reason: reason})
@@ -205,6 +205,10 @@ func (s *Session) route() {
 
 // read asks for a connection for a read, once its fence is settled.
 func (s *Session) read() {
+	if s.onlyPrimary() {
+		s.acquire(route.Request{Reason: route.ReasonSettings})
+		return
+	}
 	if s.env.Settings().Strict && s.fence.Dirty() {
 		s.do(Action{Op: OpAwaitFence})
 		s.enter(Settling)
@@ -214,24 +218,33 @@ func (s *Session) read() {
 }
 
 // begin notes that the simple query or function call at the head leaves for the
-// granted connection.
-func (s *Session) begin(typ byte, msg []byte) {
+// granted connection. all says that all of it is there.
+func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
-	s.effects(s.verdict)
+	o := s.simple(typ)
+	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
+		o.cmds = s.commands(text, s.verdict)
+	}
+	s.effects(s.verdict, o.cmds)
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
-	s.owed.sent(s.simple(typ))
+	s.owed.sent(o)
 	s.enter(Busy)
 }
 
-// simple makes the entry of a simple query, which ends the unnamed statement, or of
-// a function call.
+// simple makes the entry of a simple query, which ends the unnamed statement and the
+// unnamed portal, or of a function call.
 func (s *Session) simple(typ byte) owed {
 	if typ != wire.Query {
 		return owed{typ: typ}
 	}
 	s.held[s.at].statements.dropUnnamed()
+	for _, p := range []*portal{&s.here, &s.latest} {
+		if p.is(nil) {
+			p.st = nil
+		}
+	}
 	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
 	s.unnamed = nil
 	return o
@@ -256,7 +269,7 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total)):
 		return s.wait() // it is judged and routed by itself
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
-		s.effects(unlooked()) // in the middle of a sequence: nobody looks into it
+		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
 		s.owed.sent(s.simple(typ))
 		run.add(all, at, n)

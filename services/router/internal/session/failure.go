@@ -17,6 +17,7 @@ func (s *Session) failed(msg []byte) fate {
 	if (front.how == hide || vanished) && !s.fatal && code != canceled.Code && s.elsewhere() {
 		return withhold
 	}
+	s.set.Failed()
 	s.takeBack(s.owed.failed(), true)
 	s.unask()
 	s.missing = nil

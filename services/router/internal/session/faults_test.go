@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.settings.Strict = r.IntN(4) > 0
 			if r.IntN(4) > 0 {
-				w.o.s.Start([]handoff.Parameter{})
+				w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 			} else {
 				w.o.s.Start(nil)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // FuzzSession plays any events in any order, with bytes of any kind from both
@@ -26,7 +27,7 @@ func FuzzSession(f *testing.F) {
 		var sent, got []byte
 		queued := false
 		var lend session.Slot
-		accounts := [2]session.Statements{}
+		accounts, params := [2]session.Statements{}, [2]settings.Hash{}
 		o.act = func(a session.Action, data []byte) {
 			switch a.Op {
 			case session.OpToClient:
@@ -88,7 +89,7 @@ func FuzzSession(f *testing.F) {
 			case 5:
 				if slot := lend * session.Slot(next()%4/3); queued {
 					queued = false
-					o.granted(&session.Grant{Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: 1}, Statements: &accounts[slot]})
+					o.granted(&session.Grant{Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: 1}, Statements: &accounts[slot], Settings: &params[slot]})
 				}
 			case 6:
 				if queued {

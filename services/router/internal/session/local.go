@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // local is a statement about prepared statements that the router executes itself:
@@ -88,9 +89,9 @@ func (s *Session) executes(l *local) bool {
 	switch l.kind {
 	case deallocate:
 		st := s.named[l.name]
-		return st != nil && !st.raw || st == nil && s.pin == ""
+		return st != nil && !st.raw || st == nil && s.pins == 0
 	case deallocateAll:
-		return s.pin == ""
+		return s.pins == 0
 	}
 	return false
 }
@@ -105,7 +106,7 @@ func (s *Session) queryHere(text []byte) bool {
 	switch {
 	case !ok:
 		return false
-	case l.kind == discardAll && s.pin == "" && s.status == wire.Idle && !s.bound(PrimarySlot):
+	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && s.set.List().Hash() == settings.Hash{}:
 		// There is nothing else to discard.
 		clear(s.named)
 	case !s.executes(&l):
@@ -154,6 +155,11 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 	if s.status == wire.Failed {
 		s.fail(run, &aborted)
 	} else {
+		if len(portal) == 0 {
+			// It takes the place of the one that the server has.
+			s.owed.sent(owed{typ: wire.Close, how: hide})
+			run.build(func(b []byte) []byte { return append(b, wire.Close, 0, 0, 0, 6, 'P', 0) })
+		}
 		s.binds(portal, st)
 		s.owed.sent(owed{typ: wire.Bind, how: made, st: st})
 	}
@@ -167,9 +173,14 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	if ok && s.here.is(name) {
 		return s.executeHere(total, run)
 	}
-	n := s.pass(owed{typ: wire.Execute}, total, rest, all, at, run)
+	o := owed{typ: wire.Execute}
+	if ok && s.latest.is(name) {
+		o.cmds, s.latest.ran = s.latest.st.cmds, true
+	}
+	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.latest.is(name) && s.latest.st.forgets {
 		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
+		s.forgetting = true
 		return n + s.wait()
 	}
 	return n

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
 // ServerLost says that the connection in the slot is gone.
@@ -13,11 +14,18 @@ func (s *Session) ServerLost(slot Slot) {
 	bound := s.bound(slot)
 	s.let(slot, Broken)
 	switch {
+	case s.phase == Passing:
+		s.end() // what it has said last has been passed on
 	case bound:
 		s.loseState()
 	case slot != s.at:
 	case s.phase == Granted:
 		s.route() // nothing has been sent yet
+	case s.phase == Applying:
+		s.applyElsewhere(h.by.Backend)
+	case s.retreating:
+		s.dropOwed()
+		s.acquire(route.Request{Reason: route.ReasonRerun})
 	case s.phase == Busy && s.retry && !s.tried.Has(h.by.Backend):
 		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
 		// brings servers down, each of them has had it once.
@@ -41,8 +49,8 @@ func (s *Session) loseState() {
 	switch {
 	case s.status != wire.Idle:
 		p.Detail = "A transaction was open."
-	case s.pin != "":
-		p.Detail = "The session had state in it (" + s.pin + ")."
+	case s.pins != 0:
+		p.Detail = "The session had state in it (" + s.pins.String() + ")."
 	default:
 		p.Detail = "The session may have had state in it (pool.mode is session)."
 	}
@@ -87,8 +95,10 @@ func (s *Session) loseStatement() {
 // dropOwed forgets what a lost connection owes.
 func (s *Session) dropOwed() {
 	s.takeBack(s.owed.drop(), false)
+	s.set.Failed() // for what has been answered, too: nobody knows whether it stayed
+	s.set.Ready(true)
 	s.unask()
-	s.missing, s.blocked = nil, false
+	s.missing, s.blocked, s.forgetting, s.retreating = nil, false, false, false
 }
 
 // lostStatement is the error for a statement whose answer is lost.
@@ -170,7 +180,7 @@ func (s *Session) Cancel() {
 		s.do(Action{Op: OpWithdraw})
 		s.enter(Queued)
 		s.Refuse(&canceled)
-	case Busy:
+	case Applying, Busy, Passing:
 		s.do(Action{Op: OpCancel, Slot: s.at})
 	}
 }
@@ -201,7 +211,7 @@ func (s *Session) violation(what string) {
 // finish ends the session with a fatal error, which is not shown in the middle of
 // a message or behind the server's own.
 func (s *Session) finish(p *Problem) {
-	if s.fromServer == 0 && !s.fatal {
+	if s.fromServer == 0 && !s.fatal && s.phase != Passing {
 		s.report(p)
 	}
 	s.end()
@@ -214,6 +224,8 @@ func (s *Session) end() {
 		return
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
+	case Applying, Passing:
+		s.let(s.at, Broken)
 	case Busy:
 		s.unask()
 		if s.held[s.at].ok {

@@ -25,6 +25,7 @@ type owner struct {
 	lent         [2]bool
 	serverUnread [2][]byte
 	clientUnread []byte
+	unsuited     func(text string)
 	kept         int // copies the session has not dropped
 	closed       bool
 	// paused says that the client is not listened to: the server is slow to take what
@@ -56,6 +57,12 @@ func (o *owner) Settings() *session.Settings { return &o.settings }
 func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {
 	v, ok := o.verdicts[string(text)]
 	return v, ok
+}
+
+func (o *owner) Unsuited(_ *session.Session, text []byte) {
+	if o.unsuited != nil {
+		o.unsuited(string(text))
+	}
 }
 
 func (o *owner) Keep(b []byte) []byte {
@@ -182,10 +189,10 @@ func (o *owner) check() {
 			o.fail("the session holds its %s connection: %v; it was lent: %v", slot, o.s.Holds(slot), o.lent[slot])
 		}
 	}
-	if (p == session.Granted || p == session.Busy) && !o.lent[o.s.Slot()] {
+	if (p == session.Granted || p == session.Applying || p == session.Busy) && !o.lent[o.s.Slot()] {
 		o.fail("%s without a connection", p)
 	}
-	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued && p != session.Settling {
+	if o.kept < 0 || o.kept > 1 || o.kept > 0 && p != session.Busy && p != session.Queued && p != session.Settling && p != session.Applying {
 		o.fail("%d copies kept while %s", o.kept, p)
 	}
 }

@@ -17,6 +17,9 @@ const (
 	Settling
 	// Queued: a server connection for the statement at the head.
 	Queued
+	// Applying: the connection's answer to the session's settings, which it is given
+	// before the statement at the head.
+	Applying
 	// Granted: nothing; the statement at the head goes to the granted connection as
 	// soon as its bytes are looked at again.
 	Granted
@@ -28,11 +31,14 @@ const (
 	Busy
 	// Skipping: the Sync that ends a failed extended-protocol sequence.
 	Skipping
+	// Passing: the end of either side. All that they say is passed on: a connection
+	// for replication.
+	Passing
 	// Closed: nothing. The owner closes the client's socket.
 	Closed
 )
 
-var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "granted", "refused", "busy", "skipping", "closed"}
+var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "passing", "closed"}
 
 // String gives the name used in logs and test scripts.
 func (p Phase) String() string { return phaseNames[p] }

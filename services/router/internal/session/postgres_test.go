@@ -37,7 +37,7 @@ type portal struct {
 // is a verb, an argument and an id, which its answers carry:
 //
 //	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
-//	remember X / recall (state of the session), copyin, copyfail (fails before it
+//	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
 //	DISCARD ALL
 type postgres struct {
@@ -56,6 +56,7 @@ type postgres struct {
 	portals  map[string]*portal
 	deferred bool
 	memory   string
+	params   parameters
 	dead     bool // it has ended its process
 	// version is what it shows of the cluster's; the primary shows all.
 	version int
@@ -66,7 +67,7 @@ type postgres struct {
 }
 
 func newPostgres(cl *cluster, replica bool) *postgres {
-	return &postgres{cl: cl, status: wire.Idle, replica: replica, stmts: map[string]*prepared{}, portals: map[string]*portal{}, writing: func(string) {}}
+	return &postgres{cl: cl, status: wire.Idle, replica: replica, stmts: map[string]*prepared{}, portals: map[string]*portal{}, params: newParameters(), writing: func(string) {}}
 }
 
 func (p *postgres) say(kind string, args ...string) {
@@ -208,7 +209,7 @@ func (p *postgres) bind(body string) {
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "recall"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings"
 }
 
 func (p *postgres) describe(kind byte, name string) {
@@ -318,12 +319,21 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.writing(stmt)
 	case "DEALLOCATE", "DISCARD":
 		return p.forget(strings.ToUpper(verb), arg)
+	case "SET", "RESET", "SAVEPOINT", "RELEASE":
+		return p.assign(stmt)
+	case "ROLLBACK":
+		if arg == "TO" {
+			return p.assign(stmt)
+		}
 	}
-	if p.replica && verb != "rows" && verb != "value" && verb != "recall" && verb != "copyout" && verb != "fail" {
+	if p.replica && verb != "rows" && verb != "value" && verb != "standby" && verb != "recall" && verb != "settings" && verb != "copyout" && verb != "fail" {
 		panic(promise("a replica was sent " + stmt))
 	}
 	switch verb {
-	case "rows", "value", "recall":
+	case "rows", "value", "standby", "recall", "settings":
+		if verb == "standby" && p.replica {
+			return p.error("0A000", "not on a standby")
+		}
 		version := p.schema()
 		if st != nil {
 			version = st.version
@@ -333,8 +343,12 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		switch verb {
 		case "value":
 			p.row(strconv.FormatUint(p.seen(), 10), id, version)
+		case "standby":
+			p.row("here", id, version)
 		case "recall":
 			p.row(p.memory, id, version)
+		case "settings":
+			p.row(p.params.all(), id, version)
 		default:
 			n, _ := strconv.Atoi(arg)
 			for i := range n {
@@ -357,6 +371,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	case "begin":
 		p.status = wire.InTransaction
 	case "commit", "rollback":
+		if p.status == wire.Failed {
+			stmt = "ROLLBACK"
+		}
+		p.params.end(p.status != wire.Failed && verb == "commit")
 		p.status = wire.Idle
 	case "copyin", "copyfail":
 		p.say("CopyInResponse")
@@ -387,6 +405,8 @@ func (p *postgres) forget(verb, name string) bool {
 		}
 		if verb == "DISCARD" {
 			p.memory = ""
+			clear(p.params.session)
+			p.params.end(true)
 		}
 		p.say("CommandComplete", verb+" ALL")
 	case p.stmts[name] == nil:
@@ -437,6 +457,7 @@ func (p *postgres) copyData(typ byte, body string) {
 // error ends what runs and gives false.
 func (p *postgres) error(code, what string) bool {
 	p.say("ErrorResponse", "ERROR", code, what)
+	p.params.failed = true
 	if p.status == wire.InTransaction {
 		p.status = wire.Failed
 	}
@@ -451,15 +472,19 @@ func (p *postgres) error(code, what string) bool {
 func (p *postgres) sync() {
 	if p.deferred && p.status == wire.Idle {
 		p.say("ErrorResponse", "ERROR", "23503", "deferred")
+		p.params.failed = true
 	}
 	p.ready()
 }
 
 func (p *postgres) ready() {
 	if p.status == wire.Idle {
+		p.params.end(!p.params.failed)
 		p.deferred = false
 		clear(p.portals) // they end with their transaction
 	}
+	p.params.failed = false
+	p.report()
 	p.out = append(p.out, message(wire.ReadyForQuery, string(p.status))...)
 }
 

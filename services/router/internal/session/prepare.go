@@ -18,6 +18,10 @@ import (
 // that needs it must wait.
 func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 	h := s.held[s.at].statements.find(st)
+	if h == nil {
+		st.in(s.environment())
+		h = s.held[s.at].statements.find(st)
+	}
 	if h != nil && !h.stale && (!exact || h.told.covers(&st.told) && !h.told.contradicts(&st.told)) {
 		return true
 	}
@@ -51,9 +55,10 @@ func (s *Session) inject(run *forwarding, parse bool) {
 	})
 }
 
-// makeRoom closes a statement of the connection if there are too many.
+// makeRoom closes statements of the connection if there are too many.
 func (s *Session) makeRoom(run *forwarding, held *Statements) {
-	if name := held.excess(s.env.Settings().MaxStatements); name != "" {
+	limit := s.env.Settings().MaxStatements
+	for name := held.excess(limit); name != ""; name = held.excess(limit) {
 		s.closeHidden(run, name)
 	}
 }
@@ -193,6 +198,16 @@ func (s *Session) replay() {
 		s.replayed += n
 	}
 	run.flush()
+}
+
+// keepStatements begins a sequence: of one that is prepared as a whole, all that it
+// needs stays until it has run.
+func (s *Session) keepStatements() {
+	held := s.held[s.at].statements
+	held.hold = 0
+	if s.at == ReplicaSlot {
+		held.keep()
+	}
 }
 
 // prepareAll prepares what a sequence needs on a replica before any of it is sent:

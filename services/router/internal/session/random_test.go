@@ -42,11 +42,14 @@ func (c *writer) statement() string {
 	verbs := []string{
 		"rows 1", "rows 2", "rows 3", "rows 40", "value 0", "value 0", "recall 0", "write 0", "write 0", "begin 0", "commit 0",
 		"rollback 0", "fail w", "fail r", "copyout 1", "notice 0", "remember", "",
+		"settings 0", "settings 0", "standby 0", "set", "set", "set",
 	}
 	v := verbs[c.r.IntN(len(verbs))]
 	switch v {
 	case "":
 		return " "
+	case "set":
+		return c.setting()
 	case "remember":
 		if c.r.IntN(3) > 0 {
 			return fmt.Sprintf("rows 1 i%04d", c.ids) // it pins the session: not too often
@@ -54,6 +57,23 @@ func (c *writer) statement() string {
 		return fmt.Sprintf("remember m%d i%04d", c.ids, c.ids)
 	}
 	return fmt.Sprintf("%s i%04d", v, c.ids)
+}
+
+// setting writes a statement about settings.
+func (c *writer) setting() string {
+	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
+	name := func() string { return any("a", "b", "tz", "rare") }
+	switch c.r.IntN(9) {
+	case 0, 1, 2:
+		return fmt.Sprintf("SET %s TO v%d", name(), c.r.IntN(3))
+	case 3:
+		return fmt.Sprintf("SET LOCAL %s TO l%d", name(), c.r.IntN(3))
+	case 4:
+		return "RESET " + name()
+	case 5:
+		return "RESET ALL"
+	}
+	return any("SAVEPOINT", "RELEASE", "ROLLBACK TO") + " " + any("s", "t")
 }
 
 // group writes one request, or one sequence of the extended protocol.
@@ -94,7 +114,7 @@ func (c *writer) prepared() {
 	name := func() string { return any("", "", "a", "b", "c") }
 	portal := func() string { return any("", "", "", "x") }
 	text := func() string {
-		return any("rows 2 p0", "rows 5 p1", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
+		return any("rows 2 p0", "rows 5 p1", "standby 0 pb", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
 			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa")
 	}
 	if c.once { // the unnamed statement is one that is to run once
@@ -260,7 +280,7 @@ func TestLikeADirectConnection(t *testing.T) {
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
 			w.o.settings.MaxStatements = 1 + r.IntN(4)
-			w.o.s.Start([]handoff.Parameter{})
+			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 			w.o.perform()
 			greeting := len(w.got)
 			for {
@@ -319,8 +339,11 @@ func (w *world) settled() bool {
 	return !w.awaiting
 }
 
-// bounded checks that nothing piles up.
+// bounded checks that nothing piles up, and that it comes to an end.
 func (w *world) bounded() {
+	if w.steps++; w.steps > 100_000 {
+		broken("the session goes round in circles with %d bytes unread", len(w.o.clientUnread))
+	}
 	if n := len(w.o.clientUnread); n > len(w.stream) || w.fed == len(w.stream) && w.o.s.Phase() == session.Busy && n > 0 && w.o.s.Reads() && len(w.o.clientUnread) > 5000 {
 		broken("%d bytes of the client are unread", n)
 	}
@@ -340,7 +363,7 @@ func TestDescriptions(t *testing.T) {
 			w := newWorld(r, c.out)
 			w.o.settings.MaxStatements = 1 + r.IntN(3)
 			w.o.settings.Strict = r.IntN(2) == 0
-			w.o.s.Start([]handoff.Parameter{})
+			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 			w.o.perform()
 			for {
 				es := w.events()

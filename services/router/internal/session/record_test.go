@@ -13,6 +13,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // TestSnapshotRestores moves a session with a pin, a fence, parameters and a last
@@ -35,7 +36,7 @@ func TestSnapshotRestores(t *testing.T) {
 	want := &handoff.Live{
 		Shown:     []handoff.Parameter{{Name: "server_version", Value: "15.4"}, {Name: "TimeZone", Value: "PST"}},
 		Fence:     handoff.Fence{Position: lsn.Position{Timeline: 1, LSN: 0x500}},
-		Pin:       session.PinSession,
+		Pin:       "session state",
 		LastRoute: &handoff.Route{Backend: "p0", Role: "primary", Reason: "write", WaitedMicros: 5},
 	}
 	if !reflect.DeepEqual(live, want) {
@@ -60,6 +61,8 @@ func TestPreparedTravels(t *testing.T) {
 	p := newPlay(t, 0)
 	for _, e := range []string{
 		"start server_version=15.4", `known "SELECT 1" read`, `known "SELECT \xff" write unproven`,
+		`known "SET TimeZone TO a" write session`, `client Query "SET TimeZone TO a"`, "granted primary",
+		`primary CommandComplete "SET" ReadyForQuery`,
 		`client Parse "a" "SELECT 1" "23" Describe "Sa" Parse "" "SELECT \xff" Parse "d" "DEALLOCATE a" Sync`, "granted primary",
 		`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id" ParseComplete ReadyForQuery`,
 	} {
@@ -84,13 +87,16 @@ func TestPreparedTravels(t *testing.T) {
 	}
 	for _, c := range []struct{ event, want string }{
 		{`client Bind "a" Execute Sync`, "acquire read"},
-		{"granted replica", `replica< Parse "pgpilot_`},
+		{"granted replica", `replica< Query "RESET ROLE;RESET ALL\n;SET TimeZone TO a"`},
+		{`replica CommandComplete "SET" ReadyForQuery`, `replica< Parse "pgpilot_`},
 		{`replica ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "other"`, "acquire unprepared"},
-		{"granted primary conn=2", `primary< Parse "pgpilot_`},
+		{"granted primary conn=2", `primary< Query "RESET`},
+		{`primary CommandComplete "SET" ReadyForQuery`, `primary< Parse "pgpilot_`},
 		{`primary ParseComplete ParameterDescription "\x00\x01\x00\x00\x00\x17" RowDescription "id"`, `primary< Bind "" "pgpilot_`},
 		{`primary BindComplete CommandComplete "SELECT 0" ReadyForQuery`, "client< BindComplete"},
 		{`client Bind "d" Execute Sync`, "acquire write"},
-		{"granted primary", `client< BindComplete | CommandComplete "DEALLOCATE"`},
+		{"granted primary", `primary< Close P""`},
+		{"primary CloseComplete ReadyForQuery", `client< BindComplete | CommandComplete "DEALLOCATE"`},
 	} {
 		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
@@ -139,7 +145,7 @@ func TestSteadyReadAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements)}
+	grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements), Settings: new(settings.Hash)}
 	read := func() {
 		if n := s.FromClient(query); n != 0 || s.Phase() != session.Queued {
 			t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
@@ -187,7 +193,7 @@ func TestSteadySequencesAllocateNothing(t *testing.T) {
 			s := session.New(record(), env)
 			s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
 			s.Reset()
-			grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements)}
+			grant := &session.Grant{Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements), Settings: new(settings.Hash)}
 			run := func(sent, answer []byte) {
 				if n := s.FromClient(sent); n != 0 || s.Phase() != session.Queued {
 					t.Fatalf("used %d, %s; want a request for a connection", n, s.Phase())
@@ -246,3 +252,5 @@ func (e *steady) Keep(b []byte) []byte {
 }
 
 func (e *steady) Drop([]byte) {}
+
+func (e *steady) Unsuited(*session.Session, []byte) {}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // What the client has prepared changes when a message that changes it is sent, so
@@ -112,6 +113,9 @@ func (s *Session) binds(name []byte, st *Statement) {
 	if s.here.is(name) {
 		s.here.st = nil
 	}
+	if l := &s.latest; l.st != nil && len(l.st.cmds) > 0 && !l.ran {
+		s.astray() // when it runs, nobody will know what it was
+	}
 	s.latest.st = nil
 	switch {
 	case st == nil || len(name) > maxName:
@@ -123,14 +127,27 @@ func (s *Session) binds(name []byte, st *Statement) {
 }
 
 // effects notes what a statement that is about to be sent may do, before its
-// first byte is forwarded.
-func (s *Session) effects(v verdict.Verdict) {
+// first byte is forwarded. cmds is what it does to settings, as far as that is
+// followed.
+func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	h := &s.held[s.at]
-	if v.Kind != verdict.Read {
+	if v.Kind != verdict.Read && !settings.Only(cmds) {
 		s.write(h)
 	}
+	if cmds != nil {
+		v.Effects &^= verdict.Session | verdict.Unproven
+		s.sweeps = s.sweeps || settings.Sets(cmds) || s.set.Open()
+		if settings.Listens(cmds) {
+			s.bind(pinListen)
+			h.used = true
+		}
+	}
+	if cmds == nil && s.set.Begun() && s.undisclosed(v) {
+		s.set.Lose()
+		s.astray()
+	}
 	if v.Effects.Has(verdict.Session) {
-		s.bind(PinSession)
+		s.bind(pinState)
 	}
 	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
 		h.used = true

@@ -17,6 +17,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the scenario files")
@@ -132,14 +133,15 @@ type play struct {
 	sent map[string][]byte
 	done []string
 	mark uint64
-	// accounts are what connections hold of prepared statements, by name; lent are the
-	// names of those that the session has.
+	// accounts are what connections hold of prepared statements, by name, and params
+	// what is set on them; lent are the names of those that the session has.
 	accounts map[string]*session.Statements
+	params   map[string]*settings.Hash
 	lent     [2]string
 }
 
 func newPlay(t *testing.T, piece int) *play {
-	p := &play{t: t, piece: piece, held: map[string][]byte{}, accounts: map[string]*session.Statements{}, sent: map[string][]byte{}, to: map[string]*printer{
+	p := &play{t: t, piece: piece, held: map[string][]byte{}, accounts: map[string]*session.Statements{}, params: map[string]*settings.Hash{}, sent: map[string][]byte{}, to: map[string]*printer{
 		"client": {kinds: serverKinds}, "primary": {kinds: clientKinds}, "replica": {kinds: clientKinds},
 	}}
 	p.begin(record())
@@ -149,6 +151,7 @@ func newPlay(t *testing.T, piece int) *play {
 func (p *play) begin(rec *handoff.Record) {
 	p.o = newOwner(rec, func(format string, args ...any) { p.t.Errorf(format, args...) })
 	p.o.act = p.act
+	p.o.unsuited = func(text string) { p.lines = append(p.lines, "unsuited "+strconv.Quote(text)) }
 }
 
 // act writes an action down.
@@ -184,6 +187,7 @@ func (p *play) act(a session.Action, data []byte) {
 		s += fmt.Sprintf(" %s %s", a.Slot, a.How)
 		if a.How != session.Clean { // closed or reset
 			delete(p.accounts, p.lent[a.Slot])
+			delete(p.params, p.lent[a.Slot])
 		}
 		p.to[a.Slot.String()].rest = 0
 	case session.OpSettle:
@@ -235,6 +239,10 @@ func (p *play) run(name string, args []string) error {
 	case "record": // a session that was served before: its pin and its fence
 		rec := record()
 		rec.Live = &handoff.Live{Pin: strings.TrimPrefix(args[0], `"`), Fence: handoff.Fence{Position: at(args[1]), Dirty: len(args) > 2}}
+		p.begin(rec)
+	case "replication": // a connection for it
+		rec := record()
+		rec.Replication = args[0]
 		p.begin(rec)
 	case "start": // with the parameters that are known, if any
 		var params []handoff.Parameter
@@ -405,9 +413,10 @@ func (p *play) grant(args []string) *session.Grant {
 	g.Server.Backend = g.Backend
 	if p.accounts[name] == nil {
 		p.accounts[name] = new(session.Statements)
+		p.params[name] = new(settings.Hash)
 	}
 	p.lent[g.Slot] = name
-	g.Statements = p.accounts[name]
+	g.Statements, g.Settings = p.accounts[name], p.params[name]
 	return g
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // maxHeld is the largest server message that is looked at whole before it is
@@ -27,12 +28,23 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if slot != s.at {
 		return s.fromAside(slot, b)
 	}
+	switch s.phase {
+	case Applying:
+		return s.fromApplying(b)
+	case Passing:
+		return s.passFromServer(b)
+	}
+	if s.retreating {
+		return s.fromRetreat(b)
+	}
 	if s.retry && s.missing == nil {
-		switch dying, sure := outlook(b); {
-		case dying:
+		switch p, problem := outlook(b); {
+		case p == dying:
 			s.ServerLost(slot)
 			return len(b)
-		case !sure && len(b) < flushSize:
+		case p == failing && s.retreats(problem):
+			return s.fromRetreat(b)
+		case p == open && len(b) < flushSize:
 			return 0
 		}
 	}
@@ -93,7 +105,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			return len(b)
 		}
 		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
-			s.blocked = false
+			s.blocked, s.forgetting = false, false
 			s.enter(Busy)
 		}
 		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
@@ -189,7 +201,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return s.readiness(msg, all)
 	case wire.CommandComplete:
 		if all {
-			s.completed(msg[wire.HeaderSize:])
+			s.completed(&front, msg[wire.HeaderSize:])
 		}
 	}
 	return pass
@@ -200,7 +212,13 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
 
 // completed takes note of a command that has run.
-func (s *Session) completed(tag []byte) {
+func (s *Session) completed(of *owed, tag []byte) {
+	if len(of.cmds) > 0 {
+		s.ran(&of.cmds[0], bytes.TrimRight(tag, "\x00"))
+		if of.typ == wire.Query {
+			s.owed.front().cmds = of.cmds[1:]
+		}
+	}
 	discard := bytes.Equal(tag, discarded)
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
@@ -209,8 +227,10 @@ func (s *Session) completed(tag []byte) {
 	h := &s.held[s.at]
 	h.statements.Clear()
 	if discard {
-		s.pin = ""
+		s.pins = 0
 		h.used = false
+		s.set.Clear()
+		s.changed()
 		if s.unnamed != nil && s.unnamed.raw {
 			s.unnamed = nil // nothing binds the session to it any longer
 		}
@@ -247,31 +267,11 @@ func (s *Session) showReady() {
 // answer is begun, so nobody waits longer than on the server itself.
 const flushSize = 8192
 
-// outlook says whether a server that has begun to answer ends the connection
-// before the answer does: a backend that is told to stop sends its FATAL in one
-// piece with the rows it had ready. sure is false while that is open.
-func outlook(b []byte) (dying, sure bool) {
-	for {
-		typ, total, err := wire.Header(b)
-		switch {
-		case err != nil:
-			return false, true
-		case total == 0 || total > len(b):
-			return false, false
-		case (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[:total]):
-			return true, true
-		case !gathered(typ):
-			return false, true
-		}
-		b = b[total:]
-	}
-}
-
 // gathered reports whether a server keeps a message of an answer until there is
 // more to send. Of what it sends at once nothing is held back.
 func gathered(typ byte) bool {
 	switch typ {
-	case wire.RowDescription, wire.DataRow, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
+	case wire.RowDescription, wire.DataRow, wire.CopyOutResponse, wire.CopyData, wire.CopyDone, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
 		wire.ParseComplete, wire.BindComplete, wire.CloseComplete, wire.ParameterDescription, wire.NoData, wire.PortalSuspended:
 		return true
 	}
@@ -295,11 +295,12 @@ func (s *Session) ready() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
+	s.follow()
 	s.emitMade()
 	if s.status == wire.Idle && s.owed.syncs == 0 {
 		s.here.st = nil // portals end with their transaction
 	}
-	if s.blocked && s.owed.syncs == 0 && s.owed.simples == 0 {
+	if s.blocked && !s.forgetting && s.owed.syncs == 0 && s.owed.simples == 0 {
 		s.blocked = false
 		s.enter(Busy)
 	}
@@ -308,9 +309,9 @@ func (s *Session) ready() {
 	}
 	switch {
 	case s.owed.unsure > 0:
-		s.bind(PinCopy)
-	case s.pin == PinCopy:
-		s.pin = ""
+		s.bind(pinCopy)
+	default:
+		s.pins &^= pinCopy
 	}
 	s.do(Action{Op: OpAnswered})
 	s.forget()
@@ -326,7 +327,7 @@ func (s *Session) letGo() {
 		return
 	}
 	for slot := range slots {
-		if slot != PrimarySlot || s.pin == "" {
+		if slot != PrimarySlot || s.pins == 0 {
 			s.let(slot, Clean)
 		}
 	}
@@ -381,20 +382,40 @@ func (s *Session) Granted(g *Grant) {
 		return
 	}
 	h := &s.held[g.Slot]
-	h.ok, h.by, h.statements = true, g.Server, g.Statements
+	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
 	if h.statements == nil {
 		h.statements = new(Statements)
+	}
+	if h.settings == nil {
+		h.settings = new(settings.Hash)
 	}
 	s.at = g.Slot
 	if s.phase == Login {
 		s.greet(g.Parameters)
-		s.let(g.Slot, Clean)
+		switch {
+		case s.phase == Closed: // the router stops
+		case s.rec.Replication != "":
+			s.passOn()
+		default:
+			s.let(g.Slot, Clean)
+		}
 		return
 	}
 	s.last = handoff.Route{
 		Backend: g.Name, Role: g.Role.String(), Reason: g.Reason.String(),
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
+	if *h.settings != s.set.List().Hash() {
+		s.apply()
+		return
+	}
+	s.proceed()
+}
+
+// proceed lets the statement at the head, or the read that runs again, go on with
+// the connection.
+func (s *Session) proceed() {
+	s.applies = 0
 	if s.again != nil {
 		s.runAgain()
 		return
@@ -407,6 +428,7 @@ func (s *Session) runAgain() {
 	s.enter(Busy)
 	if s.extended {
 		s.replayed, s.seq.next = 0, 0
+		s.keepStatements()
 		s.replay()
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // Settings are what the configuration says of all sessions. They are shared and
@@ -28,6 +29,8 @@ type Env interface {
 	Settings() *Settings
 	// Verdict looks a statement up among the verdicts already known.
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
+	// Unsuited says that a statement which should read cannot run on a replica.
+	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
 	Keep(b []byte) []byte
 	Drop(b []byte)
@@ -51,9 +54,20 @@ type Session struct {
 	// status is the transaction status last shown to the client.
 	status byte
 	fence  fence.State
-	// pin binds the session to its primary connection; empty: not bound.
-	pin  string
+	// pins bind the session to its primary connection.
+	pins pins
 	held [slots]held
+	// set is what the client has set; parsing identifies that of it which matters when
+	// a statement is parsed. unfit are the backends that have refused to set it.
+	set     settings.Tracker
+	parsing settings.Hash
+	unfit   route.Set
+	// epoch counts the changes.
+	epoch uint64
+	// asked is what the last connection was asked for; applies counts those lost since
+	// while they were given the settings.
+	asked   route.Request
+	applies int
 	// at is the slot in use while Granted or Busy.
 	at Slot
 
@@ -80,13 +94,14 @@ type Session struct {
 	// asking says that a verdict on a Parse in the middle of a sequence has been asked
 	// for.
 	asking bool
-	// sweeps says that what is being answered may remove prepared statements.
+	// sweeps says that what is being answered may remove prepared statements, or
+	// change what statements mean that are parsed behind it.
 	sweeps bool
 
 	owed answers
-	// blocked says that the client's next message must wait until everything before
-	// it has been answered.
-	blocked bool
+	// blocked says that the client's next message must wait until the sequences before
+	// its own have been answered; forgetting, that it waits for the open one, too.
+	blocked, forgetting bool
 	// extended says that what is being answered began with the extended protocol:
 	// the client's messages are forwarded as they come.
 	extended bool
@@ -108,6 +123,8 @@ type Session struct {
 	replayed int
 	retry    bool
 	tried    route.Set
+	// retreating says that it has failed on a replica, whose answer is being skipped.
+	retreating bool
 	// fatal says that the last error shown to the client was FATAL: the server ends
 	// the connection, and so does the router.
 	fatal bool
@@ -131,7 +148,7 @@ func (s *Session) bound(slot Slot) bool {
 	case slot == s.at && s.status != wire.Idle:
 		return true
 	}
-	return slot == PrimarySlot && h.used && (s.pin != "" || s.env.Settings().PerSession)
+	return slot == PrimarySlot && h.used && (s.pins != 0 || s.env.Settings().PerSession)
 }
 
 // held is a connection the session holds.
@@ -143,6 +160,8 @@ type held struct {
 	by      fence.Server
 	// statements is what it holds of prepared statements.
 	statements *Statements
+	// settings is which settings it has.
+	settings *settings.Hash
 }
 
 // New makes the session of a record. Start begins it.
@@ -150,18 +169,21 @@ func New(rec *handoff.Record, env Env) *Session {
 	s := &Session{env: env, rec: rec, status: wire.Idle}
 	if l := rec.Live; l != nil {
 		s.shown = l.Shown
-		s.pin = l.Pin
+		s.pins = parsePins(l.Pin)
 		s.fence = fence.Restore(l.Fence.Position)
 		if l.Fence.Dirty {
 			// By which of the runs known here is for the owner to find out; until then the
 			// write counts as one that may be lost.
 			s.fence.Wrote(fence.Server{})
 		}
+		s.restore(l.Settings)
 		if l.LastRoute != nil {
 			s.last = *l.LastRoute
 		}
 		for i := range l.Prepared {
 			st := unpack(&l.Prepared[i])
+			st.cmds = s.commands(st.body[:st.text], st.verdict)
+			st.in(s.environment())
 			if l, ok := localOf(st.body[:st.text]); ok {
 				st.local, st.forgets = l, l.kind != deallocate
 				if !s.executes(&l) {
@@ -180,7 +202,7 @@ func New(rec *handoff.Record, env Env) *Session {
 func (s *Session) Snapshot() *handoff.Live {
 	last := s.last
 	return &handoff.Live{
-		Shown: s.shown, Pin: s.pin, LastRoute: &last, Prepared: s.travelling(),
+		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
 		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
 	}
 }
@@ -193,6 +215,10 @@ func (s *Session) Phase() Phase { return s.phase }
 
 // Steps grows with every change of phase.
 func (s *Session) Steps() uint64 { return s.steps }
+
+// Settings identifies what the client has set: a connection that has it needs not be
+// given it.
+func (s *Session) Settings() settings.Hash { return s.set.List().Hash() }
 
 // Fence gives the session's fence.
 func (s *Session) Fence() *fence.State { return &s.fence }
@@ -224,7 +250,7 @@ func (s *Session) Reset() {
 // Reads reports whether the session looks at further bytes of the client now.
 func (s *Session) Reads() bool {
 	switch s.phase {
-	case Idle, Granted, Refused, Skipping:
+	case Idle, Granted, Refused, Skipping, Passing:
 		return true
 	case Busy:
 		return s.fromClient > 0 || s.owed.copying ||
@@ -241,6 +267,10 @@ func (s *Session) Start(params []handoff.Parameter) {
 		if s.fence.Dirty() {
 			s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 		}
+		return
+	}
+	if s.rec.Replication != "" {
+		s.passes()
 		return
 	}
 	if params != nil {
@@ -261,7 +291,9 @@ func (s *Session) toClient(from int) {
 func (s *Session) acquire(r route.Request) {
 	r.Strict = s.env.Settings().Strict
 	r.Fence = s.fence.Position()
-	r.Tried = s.tried
+	r.Tried = s.tried | s.unfit
+	r.Again = s.again != nil
+	s.asked = r
 	r.Shape = s.verdict.Fingerprint
 	s.do(Action{Op: OpAcquire, Request: r})
 	s.enter(Queued)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // Statement is what a client has prepared with Parse, independent of any
@@ -33,6 +34,10 @@ type Statement struct {
 	forgets bool
 	// told is what its client knows of its parameters and rows.
 	told told
+	// cmds is what it does to settings.
+	cmds []settings.Command
+	// parsing is what was set when it was parsed, as far as that matters.
+	parsing settings.Hash
 }
 
 // statementID is a statement's content, hashed so that no client can make one
@@ -60,16 +65,38 @@ func (t *told) covers(u *told) bool {
 	return (t.isParams || !u.isParams) && (t.isRows || !u.isRows)
 }
 
-// set makes s the statement of a Parse. One that may be the same is compared
-// first.
-func (s *Statement) set(body []byte, text int, like *Statement) {
-	*s = Statement{body: append(s.body[:0], body...), text: text}
-	if like != nil && like.text == text && bytes.Equal(like.body, body) {
+// set makes s the statement of a Parse under these settings. One that may be the
+// same is compared first.
+func (s *Statement) set(body []byte, text int, like *Statement, parsing settings.Hash) {
+	*s = Statement{body: append(s.body[:0], body...), text: text, parsing: parsing}
+	if like != nil && like.text == text && like.parsing == parsing && bytes.Equal(like.body, body) {
 		s.id = like.id
 		return
 	}
-	sum := sha256.Sum256(s.body)
+	s.identify()
+}
+
+// identify makes the id of what s is.
+func (s *Statement) identify() {
+	var sum [sha256.Size]byte
+	if s.parsing == (settings.Hash{}) {
+		sum = sha256.Sum256(s.body)
+	} else {
+		sum = sha256.Sum256(append(s.body, s.parsing[:]...))
+	}
 	copy(s.id[:], sum[:])
+}
+
+// in makes it the statement that is parsed under these settings.
+func (s *Statement) in(parsing settings.Hash) {
+	if s.parsing == parsing {
+		return
+	}
+	s.parsing = parsing
+	s.identify()
+	if s.server != "" {
+		s.name(s.client)
+	}
 }
 
 // serverPrefix begins the names of statements on servers.
@@ -94,6 +121,9 @@ func (s *Statement) scope() scope {
 type Statements struct {
 	held  map[string]*heldStatement
 	clock uint64
+	// hold is the clock from which on what is used is not removed to make room; 0: all
+	// may be.
+	hold uint64
 	// unnamed is the unnamed statement; its used is zero if there is none.
 	unnamed   heldStatement
 	unnamedID statementID
@@ -165,6 +195,13 @@ func (t *Statements) Queried() { t.dropUnnamed() }
 // failed Parse ends it.
 func (t *Statements) dropUnnamed() { t.unnamed = heldStatement{} }
 
+// keep has what is used from now on stay: a sequence that is to be prepared as a
+// whole may need more statements than there is room for.
+func (t *Statements) keep() {
+	t.clock++
+	t.hold = t.clock
+}
+
 // excess removes and gives the name of the statement unused for longest, if there
 // is no room for another one; otherwise it gives none.
 func (t *Statements) excess(limit int) string {
@@ -174,10 +211,12 @@ func (t *Statements) excess(limit int) string {
 	var name string
 	var least *heldStatement
 	for n, h := range t.held {
-		if least == nil || h.used < least.used {
+		if (least == nil || h.used < least.used) && (t.hold == 0 || h.used < t.hold) {
 			name, least = n, h
 		}
 	}
-	delete(t.held, name)
+	if least != nil {
+		delete(t.held, name)
+	}
 	return name
 }

@@ -109,8 +109,8 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 			st = &Statement{}
 		}
 		s.spare = nil
-		st.set(body, len(text), s.unnamed)
-		st.verdict, st.forgets = v, forgets
+		st.set(body, len(text), s.unnamed, s.environment())
+		st.verdict, st.forgets, st.cmds = v, forgets, s.commands(text, v)
 		held.add(st)
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
@@ -120,8 +120,8 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run)
 	}
 	st := &Statement{}
-	st.set(body, len(text), nil)
-	st.verdict, st.forgets = v, forgets
+	st.set(body, len(text), nil, s.environment())
+	st.verdict, st.forgets, st.cmds = v, forgets, s.commands(text, v)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	switch h := held.find(st); {
@@ -176,8 +176,8 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	case s.owed.unsettled(namedScope):
 		return s.wait()
 	}
-	s.bind(PinExtended)
-	s.effects(unlooked())
+	s.bind(pinExtended)
+	s.effects(unlooked(), nil)
 	o := owed{typ: wire.Parse}
 	if ok {
 		st := &Statement{client: string(name), server: string(name), verdict: unlooked(), raw: true}
@@ -209,14 +209,14 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		return s.drop(total, rest)
 	case st == nil:
 		s.binds(portal, nil)
-		s.effects(verdict.Unclassified()) // something prepared with SQL, if it is there
+		s.effects(verdict.Unclassified(), nil) // something prepared with SQL, if it is there
 		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
 		return s.bindHere(st, portal, total, rest, run)
 	case !st.raw && !s.prepared(st, true, run):
 		return 0
 	}
-	s.effects(st.verdict)
+	s.effects(st.verdict, st.cmds)
 	s.binds(portal, st)
 	o := owed{typ: wire.Bind, st: st}
 	if st.raw || st.server == "" {
@@ -249,7 +249,7 @@ func (s *Session) inDoubt(name []byte) bool {
 // none on the server either that may be the client's: one prepared with SQL, which
 // leaves its trace. What is there may be another session's, and must not be run.
 func (s *Session) nowhere(name []byte) bool {
-	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pin == "" && !s.held[s.at].used
+	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pins == 0 && !s.held[s.at].used
 }
 
 // describe translates a whole Describe.
@@ -302,7 +302,14 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 	kind, name, ok := splitTarget(msg)
 	switch {
+	case ok && kind == 'P' && s.here.is(name) && s.owed.syncs > 0:
+		return s.wait()
 	case !ok || kind != 'S':
+		for _, p := range []*portal{&s.here, &s.latest} {
+			if ok && kind == 'P' && p.is(name) {
+				p.st = nil
+			}
+		}
 		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
 	case len(name) > 0 && s.owed.unsettled(namedScope):
 		return s.wait()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // travelling gives what the client has prepared as it travels in a record, ordered
@@ -24,6 +25,25 @@ func (s *Session) travelling() []handoff.Prepared {
 	}
 	slices.SortFunc(out, func(a, b handoff.Prepared) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	return out
+}
+
+// setting gives what the client has set as it travels.
+func (s *Session) setting() []handoff.Setting {
+	var out []handoff.Setting
+	for _, c := range s.set.List().Settings() {
+		out = append(out, handoff.Setting{Name: c.Name, SQL: c.SQL})
+	}
+	return out
+}
+
+// restore takes over what the client has set.
+func (s *Session) restore(travelled []handoff.Setting) {
+	var cs []settings.Change
+	for _, c := range travelled {
+		cs = append(cs, settings.Change{Name: c.Name, SQL: c.SQL})
+	}
+	s.set = settings.Restore(cs)
+	s.parsing = s.set.List().AtParse()
 }
 
 // pack gives a statement as it travels. The result shares nothing with it.
@@ -52,7 +72,7 @@ func unpack(p *handoff.Prepared) *Statement {
 		body = binary.BigEndian.AppendUint32(body, t)
 	}
 	s := &Statement{}
-	s.set(body, len(p.Text), nil)
+	s.set(body, len(p.Text), nil, settings.Hash{})
 	if len(p.Name) > 0 {
 		s.name(string(p.Name))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // world is one session among model servers: a primary and a replica that replays
@@ -34,6 +35,7 @@ type world struct {
 	run      uint32
 
 	faults bool
+	steps  int
 	// canceled is how many cancel requests have reached a server.
 	canceled int
 }
@@ -51,7 +53,7 @@ func judge(text string) verdict.Verdict {
 	for s := range strings.SplitSeq(text, ";") {
 		f := append(strings.Fields(s), "", "")
 		switch f[0] {
-		case "rows", "value", "recall", "copyout":
+		case "rows", "value", "standby", "recall", "settings", "copyout":
 		case "DISCARD":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.ResetsSession
@@ -65,7 +67,12 @@ func judge(text string) verdict.Verdict {
 		case "remember":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Session
-		case "begin", "commit", "rollback":
+		case "SET", "RESET":
+			v.Kind = verdict.Write
+			if f[1] != "LOCAL" {
+				v.Effects |= verdict.Session
+			}
+		case "begin", "commit", "rollback", "SAVEPOINT", "RELEASE", "ROLLBACK":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Transaction
 		default:
@@ -111,7 +118,8 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 	if err != nil || typ != wire.Query || total > len(data) {
 		return // the server model looks again when it executes
 	}
-	if judge(strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")).Kind == verdict.Read {
+	text := strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")
+	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read {
 		return
 	}
 	broken("%.60q is sent while the fence is clean", data)
@@ -126,6 +134,20 @@ func (w *world) connect(slot session.Slot) *postgres {
 		}
 	}
 	return p
+}
+
+// accountedSettings checks that what is set on a connection is what it is taken to
+// have.
+func (p *postgres) accountedSettings() {
+	var cs []settings.Change
+	for name, v := range p.params.session {
+		if v != unset {
+			cs = append(cs, settings.Change{Name: name, SQL: name + " TO " + v})
+		}
+	}
+	if l := settings.Of(cs); l.Hash() != p.params.account {
+		broken("a connection with %q set is taken to have something else", p.params.all())
+	}
 }
 
 // accounted checks that a connection holds what the session takes it to hold.
@@ -154,10 +176,17 @@ func (w *world) release(a session.Action) {
 		broken("a connection with state is released as clean")
 	}
 	accounted(p)
+	if a.How == session.Clean {
+		p.accountedSettings()
+	}
 	p.memory = ""
 	if a.How == session.Used { // as the pool does: DISCARD ALL
 		p.stmts = map[string]*prepared{}
 		p.statements.Clear()
+		clear(p.params.session)
+		p.params.end(true)
+		p.params.account = settings.Hash{}
+		p.params.reported = unset
 	}
 	w.pooled[a.Slot] = append(w.pooled[a.Slot], p)
 }
@@ -177,11 +206,14 @@ func (w *world) lend() {
 			w.pooled[slot] = append(w.pooled[slot][:i], w.pooled[slot][i+1:]...)
 		} else {
 			w.conns[slot] = w.connect(slot)
+			if w.r.IntN(4) == 0 {
+				w.conns[slot].usedBefore([]string{"a", "tz"}[w.r.IntN(2)], "another's")
+			}
 		}
 	}
 	w.o.granted(&session.Grant{
 		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason,
-		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)}, Statements: &w.conns[slot].statements,
+		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)}, Statements: &w.conns[slot].statements, Settings: &w.conns[slot].params.account,
 	})
 }
 

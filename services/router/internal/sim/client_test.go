@@ -77,6 +77,8 @@ func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool
 func (c *client) Keep(b []byte) []byte { return bytes.Clone(b) }
 func (c *client) Drop([]byte)          {}
 
+func (c *client) Unsuited(*session.Session, []byte) {}
+
 // step calls f, performs what comes of it, and gives the session what it left unread.
 func (c *client) step(f func()) {
 	f()

@@ -1,0 +1,43 @@
+package e2e
+
+import "testing"
+
+// What a standby cannot do at all (an unlogged table is not replicated, PostgreSQL
+// documentation: "CREATE TABLE") is answered by the primary, unseen, and is not sent
+// to a replica again (rule 27).
+func TestReadsThatReplicasCannotRun(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	c := r.connect()
+	c.must("CREATE UNLOGGED TABLE fast (a int)")
+	c.must("INSERT INTO fast VALUES (1)")
+	r.caughtUp()
+	r.until("its reads are known to be the primary's", func() bool {
+		if got := c.one("SELECT a FROM fast WHERE a < 5"); got != "1" {
+			t.Fatalf("an unlogged table reads %s", got)
+		}
+		return c.route().Reason == "write"
+	})
+	// An error of the statement's own comes once, as the primary has it, and costs no
+	// connection.
+	r.until("the division runs on a replica first", func() bool {
+		c.fails("SELECT 1 / (SELECT 0)", "22012")
+		return c.route().Reason == "rerun"
+	})
+	before := r.metric("pgpilot_read_failovers_total")
+	for range 20 {
+		c.fails("SELECT 1 / (SELECT 0)", "22012")
+	}
+	if got := r.metric("pgpilot_read_failovers_total") - before; got != 20 {
+		t.Errorf("%v of 20 failing reads ran again", got)
+	}
+	kept := 0
+	for _, m := range cluster.Replicas() {
+		if direct(t, m).one("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE '%SELECT 1 / (SELECT 0)%' AND state = 'idle'") != "0" {
+			kept++
+		}
+	}
+	if kept == 0 {
+		t.Error("no connection of a replica outlives the error of a read")
+	}
+}

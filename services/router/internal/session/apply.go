@@ -1,0 +1,241 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// What the client sets (SET, RESET) is followed, and given to each connection
+// before its statements. Nothing is sent behind settings until the server has
+// accepted all of them: a statement must not run as another role, or see another
+// schema, than its client has been told.
+
+// commands reads what a statement does to settings; nil if it does nothing to them
+// or something that is not followed: then the verdict's effects hold.
+func (s *Session) commands(text []byte, v verdict.Verdict) []settings.Command {
+	if v.Effects&(verdict.Session|verdict.Transaction) == 0 || len(text) > s.env.Settings().MaxText || !s.legible(text) {
+		return nil
+	}
+	cs, ok := settings.Parse(text)
+	if !ok {
+		return nil
+	}
+	return cs
+}
+
+// legible reports whether the server reads the text as it is read here.
+func (s *Session) legible(text []byte) bool {
+	for _, p := range s.shown {
+		switch p.Name {
+		case "standard_conforming_strings":
+			if p.Value != "on" {
+				return false
+			}
+		case "client_encoding":
+			if p.Value != "UTF8" && bytes.ContainsFunc(text, func(r rune) bool { return r >= 0x80 }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ran notes that a command on settings has been executed.
+func (s *Session) ran(c *settings.Command, tag []byte) {
+	s.set.Ran(c, tag)
+	s.changed()
+}
+
+// changed notes that settings may not be what they were.
+func (s *Session) changed() {
+	now := s.set.Now()
+	s.parsing = now.AtParse()
+	s.unfit = 0
+	s.epoch++
+	if s.set.Lost() {
+		s.astray()
+	}
+}
+
+// undisclosed reports whether a statement whose text is not followed may end the
+// transaction at hand or do something about its savepoints. A procedure may only
+// outside of a transaction block.
+func (s *Session) undisclosed(v verdict.Verdict) bool {
+	return v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction) || v.Effects.Has(verdict.Unproven) && s.status == wire.Idle
+}
+
+// astray gives up following the settings: only the connection has them.
+func (s *Session) astray() {
+	s.bind(pinState)
+	s.held[s.at].used = true
+}
+
+// follow notes what a ReadyForQuery says of settings: what was set has become the
+// session's, and so the connection has it.
+func (s *Session) follow() {
+	if s.set.Open() {
+		s.set.Ready(s.status == wire.Idle)
+		s.changed()
+	} else {
+		s.set.Ready(s.status == wire.Idle)
+	}
+	if s.status != wire.Idle {
+		return
+	}
+	if !s.set.Listens() {
+		s.pins &^= pinListen
+	}
+	if s.held[s.at].ok {
+		*s.held[s.at].settings = s.set.List().Hash()
+	}
+}
+
+// environment identifies what is set, as far as it matters when a statement is
+// parsed. Where that is not known, statements are this session's alone.
+func (s *Session) environment() settings.Hash {
+	if !s.sweeps && s.pins&pinState == 0 {
+		return s.parsing
+	}
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(s.rec.Session), s.epoch))
+	return settings.Hash(sum[:len(settings.Hash{})])
+}
+
+// onlyPrimary reports whether reads cannot run on a replica as things are set: a
+// standby knows no serializable transactions (PostgreSQL documentation, "Hot
+// Standby: User's Overview").
+func (s *Session) onlyPrimary() bool {
+	for _, c := range s.set.List().Settings() {
+		if c.Name == "default_transaction_isolation" && !bytes.Contains(bytes.ToLower([]byte(c.SQL)), []byte("read")) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply gives the connection in use the session's settings.
+func (s *Session) apply() {
+	s.enter(Applying)
+	s.held[s.at].statements.dropUnnamed()
+	from := len(s.built)
+	s.built = append(s.built, wire.Query, 0, 0, 0, 0)
+	s.built = append(s.set.List().AppendSQL(s.built), 0)
+	binary.BigEndian.PutUint32(s.built[from+1:], uint32(len(s.built)-from-1))
+	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
+}
+
+// fromApplying looks at the answer to the settings.
+func (s *Session) fromApplying(b []byte) int {
+	used := 0
+	for s.phase == Applying {
+		typ, total, err := wire.Header(b[used:])
+		if err == nil && (total == 0 || total > len(b)-used && total <= maxHeld) {
+			return used
+		}
+		if err != nil || total > len(b)-used {
+			s.ServerLost(s.at)
+			return len(b)
+		}
+		msg := b[used : used+total]
+		used += total
+		switch typ {
+		case wire.CommandComplete:
+		case wire.ParameterStatus:
+			s.reported(msg)
+		case wire.NoticeResponse, wire.ErrorResponse:
+			if farewell(typ, msg) {
+				s.ServerLost(s.at)
+				return len(b)
+			}
+			if typ == wire.ErrorResponse {
+				s.word = refusal(msg)
+			}
+		case wire.ReadyForQuery:
+			if len(msg) <= wire.HeaderSize || msg[wire.HeaderSize] != wire.Idle {
+				s.ServerLost(s.at)
+				return len(b)
+			}
+			s.applied()
+		default:
+			s.ServerLost(s.at)
+			return len(b)
+		}
+	}
+	return used
+}
+
+// reported shows the client a parameter that is not what it was told. On a
+// connection that is given its settings most are what they were on the last one.
+func (s *Session) reported(msg []byte) {
+	name, rest, _ := bytes.Cut(msg[wire.HeaderSize:], []byte{0})
+	value, ok := wire.CString(rest)
+	for _, p := range s.shown {
+		if ok && p.Name == string(name) && p.Value == string(value) {
+			return
+		}
+	}
+	if s.note(msg[wire.HeaderSize:]) {
+		from := len(s.scratch)
+		s.scratch = append(s.scratch, msg...)
+		s.toClient(from)
+	}
+}
+
+// refusal reads why a server has refused the settings.
+func refusal(msg []byte) *Problem {
+	var e pgproto3.ErrorResponse
+	if err := e.Decode(msg[wire.HeaderSize:]); err != nil {
+		return &Problem{Code: "08P01", Message: "cannot read the server's error: " + err.Error()}
+	}
+	return &Problem{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
+}
+
+// applied goes on after the answer to the settings. A server that refuses one of
+// them has taken none; a replica may not know yet what the primary knows.
+func (s *Session) applied() {
+	h := &s.held[s.at]
+	p := s.word
+	s.word = nil
+	switch {
+	case p == nil:
+		*h.settings = s.set.List().Hash()
+		s.proceed()
+	case s.at == ReplicaSlot && p.Code != canceled.Code:
+		s.unfit = s.unfit.With(h.by.Backend)
+		s.let(s.at, Clean)
+		s.acquire(route.Request{Reason: route.ReasonSettings})
+	default:
+		s.let(s.at, Clean)
+		s.enter(Queued)
+		s.Refuse(p)
+	}
+}
+
+// maxApplies is how many connections in a row may be lost while they are given the
+// session's settings before the statement fails.
+const maxApplies = 8
+
+// applyElsewhere has the statement at the head go on without the connection that
+// was lost while it was given the settings.
+func (s *Session) applyElsewhere(backend int) {
+	s.word = nil
+	s.applies++
+	if s.applies > maxApplies {
+		s.applies = 0
+		s.enter(Queued)
+		s.Refuse(&Problem{Code: "08006", Message: "server connection was lost while it was given the session's settings"})
+		return
+	}
+	r := s.asked
+	if r.Read {
+		s.tried = s.tried.With(backend)
+	}
+	s.acquire(r)
+}

@@ -1,0 +1,146 @@
+package session
+
+import (
+	"bytes"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// A read that fails on a replica may succeed on the primary: a standby cancels what
+// is in the way of its replay, knows nothing of unlogged tables, and may not know
+// yet what was made a moment ago (PostgreSQL documentation, "Hot Standby"). As long
+// as nothing of its answer has been shown it runs once more there, and its client
+// gets the primary's answer, which may be the same error.
+
+// prospect says how a server's answer has begun.
+type prospect uint8
+
+const (
+	// open: it could still be anything.
+	open prospect = iota
+	// sound: it goes on, or it is too long to wait for its end.
+	sound
+	// failing: an error ends it.
+	failing
+	// dying: the server ends the connection before it.
+	dying
+)
+
+// outlook says how an answer has begun, with the error that ends it. A backend that
+// is told to stop sends its FATAL in one piece with the rows it had ready.
+func outlook(b []byte) (prospect, []byte) {
+	for {
+		typ, total, err := wire.Header(b)
+		switch {
+		case err != nil:
+			return sound, nil
+		case total == 0 || total > len(b):
+			return open, nil
+		case (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[:total]):
+			return dying, nil
+		case typ == wire.ErrorResponse:
+			return failing, b[:total]
+		case !gathered(typ):
+			return sound, nil
+		}
+		b = b[total:]
+	}
+}
+
+// retreats begins to leave the replica on which a read has failed, and reports
+// whether it does.
+func (s *Session) retreats(problem []byte) bool {
+	code := errorCode(problem)
+	switch {
+	case s.at != ReplicaSlot || code == canceled.Code:
+		return false
+	case s.extended && (code == noSuchStatement || outdated(problem)):
+		return false // it can be parsed again there
+	case code == unsupported || code == readOnly:
+		s.unsuited()
+	}
+	s.tried = s.tried.With(s.held[s.at].by.Backend)
+	s.retreating = true
+	return true
+}
+
+// outdated reports whether an error says that what a prepared statement refers to
+// has changed: by the function that raises it, as the message may be translated.
+func outdated(problem []byte) bool {
+	return errorCode(problem) == unsupported &&
+		(bytes.Contains(problem, []byte("RRevalidateCachedQuery\x00")) || bytes.Contains(problem, []byte(changedResult.Message)))
+}
+
+// readOnly is the SQLSTATE of a statement that a standby does not execute because it
+// writes.
+const readOnly = "25006"
+
+// unsuited notes that the statement which runs is one for the primary.
+func (s *Session) unsuited() {
+	if !s.extended {
+		if text, ok := wire.QueryText(s.again); ok {
+			s.env.Unsuited(s, text)
+		}
+		return
+	}
+	var st *Statement
+	for _, o := range s.owed.all() {
+		if o.typ != wire.Bind || o.st == st {
+			continue
+		}
+		if st != nil || o.st == nil {
+			return // one of several: nobody knows which
+		}
+		st = o.st
+	}
+	if st != nil {
+		st.verdict.Kind = verdict.Write
+		s.env.Unsuited(s, st.body[:st.text])
+	}
+}
+
+// fromRetreat skips the rest of the answer, so that the connection can be used
+// again.
+func (s *Session) fromRetreat(b []byte) int {
+	used := 0
+	for {
+		typ, total, err := wire.Header(b[used:])
+		if err == nil && (total == 0 || total > len(b)-used && total <= maxHeld) {
+			return used
+		}
+		if err != nil || total > len(b)-used || (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[used:used+total]) {
+			break
+		}
+		used += total
+		if typ == wire.ReadyForQuery {
+			s.retreat()
+			return used
+		}
+	}
+	s.retreating = false
+	s.dropOwed()
+	s.let(s.at, Broken)
+	s.acquire(route.Request{Reason: route.ReasonRerun})
+	return len(b)
+}
+
+// retreat leaves the replica: its answer is over. Which of the messages it has
+// executed is not known; if that matters, the connection is of no further use.
+func (s *Session) retreat() {
+	s.retreating = false
+	how := Clean
+	for _, o := range s.owed.all() {
+		named := o.st != nil && o.name != ""
+		if o.typ == wire.Parse && o.how != made && named || o.typ == wire.Close && o.how == hide && o.name != "" {
+			how = Broken
+		}
+	}
+	if s.replayed < len(s.again) {
+		how = Broken
+	}
+	s.dropOwed()
+	s.let(s.at, how)
+	s.acquire(route.Request{Reason: route.ReasonRerun})
+}

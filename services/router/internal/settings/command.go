@@ -1,0 +1,77 @@
+package settings
+
+// Kind says what a statement does to settings.
+type Kind uint8
+
+const (
+	// None: nothing that outlasts its transaction is changed.
+	None Kind = iota
+	// Set: the changes hold for the session, once the transaction commits.
+	Set
+	// Local: they hold until the transaction ends.
+	Local
+	// Begin: a transaction block.
+	Begin
+	// Commit: the transaction's end, as PREPARE TRANSACTION is.
+	Commit
+	// Rollback: the transaction's end; nothing of it stays.
+	Rollback
+	// Savepoint, Release and RollbackTo: the subtransaction called Name.
+	Savepoint
+	Release
+	RollbackTo
+	// Listen and Unlisten: the channel called Name, of Unlisten all of them without
+	// one. They take effect when the transaction commits.
+	Listen
+	Unlisten
+)
+
+// Command is what one statement does to settings.
+type Command struct {
+	Kind Kind
+	// Name is the savepoint's or the channel's.
+	Name string
+	// Changes are in order.
+	Changes []Change
+}
+
+// Change is one parameter's.
+type Change struct {
+	// Name is the parameter's, in lower case; empty for all of them but the role.
+	Name string
+	// SQL is what follows the word SET to set it. Empty: it gets back the value that
+	// the connection began with.
+	SQL string
+}
+
+// Sets reports whether any of the commands changes a parameter.
+func Sets(cs []Command) bool {
+	for i := range cs {
+		if len(cs[i].Changes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Listens reports whether any of the commands is a LISTEN.
+func Listens(cs []Command) bool {
+	for i := range cs {
+		if cs[i].Kind == Listen {
+			return true
+		}
+	}
+	return false
+}
+
+// Only reports whether the commands do nothing but change parameters or channels.
+func Only(cs []Command) bool {
+	for i := range cs {
+		switch cs[i].Kind {
+		case Set, Local, Listen, Unlisten:
+		default:
+			return false
+		}
+	}
+	return len(cs) > 0
+}

@@ -1,0 +1,116 @@
+package settings
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"strings"
+)
+
+// Hash identifies a List. The zero value is that of an empty one: the parameters
+// that a connection begins with.
+type Hash [16]byte
+
+// How much a session may have set and still be lent any connection.
+const (
+	maxSettings = 64
+	maxBytes    = 8 << 10
+)
+
+// List is what has been set, in the order in which it was. The zero value is an
+// empty list. Its copies share nothing that changes.
+type List struct {
+	settings []Change
+	hash     Hash
+}
+
+// Hash identifies the list.
+func (l *List) Hash() Hash { return l.hash }
+
+// Settings gives what is set. It is shared; nobody changes it.
+func (l *List) Settings() []Change { return l.settings }
+
+// Of makes the list of settings that were those of a List before.
+func Of(settings []Change) List {
+	l := List{settings: slices.Clone(settings)}
+	l.hash = digest(l.settings)
+	return l
+}
+
+// Has reports whether the parameter is set.
+func (l *List) Has(name string) bool { return l.find(name) >= 0 }
+
+func (l *List) find(name string) int {
+	return slices.IndexFunc(l.settings, func(c Change) bool { return c.Name == name })
+}
+
+// with gives the list after a change. ok is false if it cannot be given to a
+// connection that has not seen how it came about.
+func (l *List) with(c Change) (out List, ok bool) {
+	settings := slices.Clone(l.settings)
+	ok = true
+	if c.Name == "" {
+		settings = slices.DeleteFunc(settings, func(s Change) bool { return s.Name != role })
+	} else if i := l.find(c.Name); i >= 0 {
+		// What was set with the rights of a role cannot be set again without them.
+		ok = c.Name != role || i == len(settings)-1
+		settings = slices.Delete(settings, i, i+1)
+	}
+	if c.SQL != "" {
+		settings = append(settings, c)
+	}
+	size := 0
+	for _, s := range settings {
+		size += len(s.SQL)
+	}
+	return List{settings, digest(settings)}, ok && len(settings) <= maxSettings && size <= maxBytes
+}
+
+const role = "role"
+
+// digest hashes settings, in whatever order they were made.
+func digest(settings []Change) (h Hash) {
+	if len(settings) == 0 {
+		return h
+	}
+	sorted := slices.Clone(settings)
+	slices.SortFunc(sorted, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+	sum := sha256.New()
+	for _, s := range sorted {
+		sum.Write([]byte(s.Name + "\x00" + s.SQL + "\x00"))
+	}
+	copy(h[:], sum.Sum(nil))
+	return h
+}
+
+// AtParse identifies those of the settings on which it may depend what a statement
+// means when it is parsed: where names lead, and what constants are taken for.
+func (l *List) AtParse() Hash {
+	if len(l.settings) == 0 {
+		return Hash{}
+	}
+	return digest(slices.DeleteFunc(slices.Clone(l.settings), func(s Change) bool {
+		return strings.Contains(s.Name, ".") || laterOnly[s.Name]
+	}))
+}
+
+// laterOnly are common parameters that matter only when a statement runs. Those of
+// extensions and of applications, with a dot in their names, are others.
+var laterOnly = map[string]bool{
+	"application_name": true, "bytea_output": true, "client_min_messages": true, "deadlock_timeout": true,
+	"default_transaction_deferrable": true, "default_transaction_isolation": true, "default_transaction_read_only": true,
+	"extra_float_digits": true, "idle_in_transaction_session_timeout": true, "idle_session_timeout": true,
+	"lock_timeout": true, "maintenance_work_mem": true, "statement_timeout": true, "synchronous_commit": true,
+	"transaction_timeout": true, "work_mem": true,
+}
+
+// AppendSQL appends the statements, separated by semicolons, that give the
+// settings to a connection that has any others.
+func (l *List) AppendSQL(b []byte) []byte {
+	b = append(b, "RESET ROLE;RESET ALL"...)
+	for _, s := range l.settings {
+		b = append(b, "\n;SET "...) // behind a comment, too
+		b = append(b, s.SQL...)
+	}
+	return b
+}

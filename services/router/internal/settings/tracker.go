@@ -1,0 +1,203 @@
+package settings
+
+// Tracker follows what a session has set, as the server says that statements have
+// run: a transaction that fails undoes what it has set, and so does ROLLBACK TO. The
+// zero value has nothing set.
+type Tracker struct {
+	list List
+	// channels are those that the session listens on.
+	channels map[string]bool
+	// levels are the transaction that is open and its savepoints; none if nothing in
+	// it matters so far.
+	levels []level
+	failed bool
+	// lost says that the settings cannot be given to another connection.
+	lost bool
+}
+
+type level struct {
+	savepoint string
+	changes   []change
+}
+
+// change is one of a parameter or, by how it was made, of a channel called Name.
+type change struct {
+	Change
+	kind Kind
+}
+
+// How much a transaction may set and how many savepoints it may have before it is
+// no longer followed.
+const (
+	maxLevels  = 256
+	maxChanges = 256
+)
+
+// Restore makes a tracker of what a session had set.
+func Restore(settings []Change) Tracker { return Tracker{list: Of(settings)} }
+
+// List gives what is set between transactions. It is valid until the next change.
+func (t *Tracker) List() *List { return &t.list }
+
+// Lost reports whether the settings are not known or cannot be given to another
+// connection: there are too many, or they were made with the rights of a role that
+// was given up since.
+func (t *Tracker) Lost() bool { return t.lost }
+
+// Listens reports whether the session listens on a channel, between transactions.
+func (t *Tracker) Listens() bool { return len(t.channels) > 0 }
+
+// Open reports whether the transaction at hand has set something.
+func (t *Tracker) Open() bool {
+	for i := range t.levels {
+		if len(t.levels[i].changes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Now gives what is set at this moment, in the transaction at hand.
+func (t *Tracker) Now() List {
+	l := t.list
+	for i := range t.levels {
+		for _, c := range t.levels[i].changes {
+			if c.kind == Set || c.kind == Local {
+				l, _ = l.with(c.Change)
+			}
+		}
+	}
+	return l
+}
+
+// rolledBack is the tag of a COMMIT that has found its transaction failed.
+const rolledBack = "ROLLBACK"
+
+// Ran notes that a command has been executed, with its command tag.
+func (t *Tracker) Ran(c *Command, tag []byte) {
+	switch c.Kind {
+	case Set, Local:
+		top := t.top()
+		for _, ch := range c.Changes {
+			top.changes = append(top.changes, change{ch, c.Kind})
+		}
+		t.bound(top)
+	case Listen, Unlisten:
+		top := t.top()
+		top.changes = append(top.changes, change{Change{Name: c.Name}, c.Kind})
+		t.bound(top)
+	case Commit:
+		if string(tag) == rolledBack {
+			t.levels = t.levels[:0]
+		}
+		t.commit()
+	case Rollback:
+		t.levels = t.levels[:0]
+	case None, Begin:
+	case Savepoint:
+		t.top()
+		t.levels = append(t.levels, level{savepoint: c.Name})
+		if len(t.levels) > maxLevels {
+			t.Lose()
+		}
+	case Release:
+		if i := t.find(c.Name); i > 0 {
+			into := &t.levels[i-1]
+			for _, l := range t.levels[i:] {
+				into.changes = append(into.changes, l.changes...)
+			}
+			t.levels = t.levels[:i]
+		}
+	case RollbackTo:
+		if i := t.find(c.Name); i > 0 {
+			t.levels = append(t.levels[:i], level{savepoint: c.Name})
+		} else if t.Open() {
+			t.Lose() // one that nobody has seen: what has been set since is not known
+		}
+	}
+}
+
+// Failed notes that the server has said that something failed.
+func (t *Tracker) Failed() { t.failed = true }
+
+// Ready notes that the server is ready for the next request; idle says that no
+// transaction is open. What was set outside of a transaction block stays if nothing
+// of the request has failed.
+func (t *Tracker) Ready(idle bool) {
+	if idle {
+		if t.failed {
+			t.levels = t.levels[:0]
+		} else {
+			t.commit()
+		}
+	}
+	t.failed = false
+}
+
+// Clear forgets everything: DISCARD ALL has run.
+func (t *Tracker) Clear() { *t = Tracker{} }
+
+// commit makes the changes stay that are not local.
+func (t *Tracker) commit() {
+	for i := range t.levels {
+		for _, c := range t.levels[i].changes {
+			t.keep(c)
+		}
+	}
+	t.levels = t.levels[:0]
+}
+
+func (t *Tracker) keep(c change) {
+	switch c.kind {
+	case Set:
+		l, ok := t.list.with(c.Change)
+		t.list, t.lost = l, t.lost || !ok
+	case Listen:
+		if t.channels == nil {
+			t.channels = map[string]bool{}
+		}
+		t.channels[c.Name] = true
+		t.lost = t.lost || len(t.channels) > maxChanges
+	case Unlisten:
+		delete(t.channels, c.Name)
+		if c.Name == "" {
+			clear(t.channels)
+		}
+	default: // it has ended
+	}
+}
+
+// bound gives up if a transaction changes too much.
+func (t *Tracker) bound(l *level) {
+	if len(l.changes) > maxChanges {
+		t.Lose()
+	}
+}
+
+// Begun reports whether the transaction at hand has set something or has savepoints.
+func (t *Tracker) Begun() bool { return len(t.levels) > 0 }
+
+// Lose gives up following the settings: what is run may end the transaction, or
+// begin a savepoint in it, and nobody will know.
+func (t *Tracker) Lose() {
+	t.lost = true
+	t.levels = t.levels[:0]
+}
+
+func (t *Tracker) top() *level {
+	if len(t.levels) == 0 {
+		t.levels = append(t.levels, level{})
+	}
+	return &t.levels[len(t.levels)-1]
+}
+
+// find gives the innermost savepoint of the name, 0 for none: the transaction
+// itself has none.
+func (t *Tracker) find(name string) int {
+	for i := len(t.levels) - 1; i > 0; i-- {
+		if t.levels[i].savepoint == name {
+			return i
+		}
+	}
+	return 0
+}
