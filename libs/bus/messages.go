@@ -61,6 +61,11 @@ type Lag struct {
 	Publisher string `json:"publisher"`
 	// At is the wall-clock time at which the observation was asked for.
 	At time.Time `json:"at"`
+	// AskedBoot is the same moment in microseconds since the machine was started
+	// (CLOCK_BOOTTIME), and Clock says which machine's and which start's: only readings
+	// of one Clock compare (package staleness).
+	AskedBoot int64  `json:"asked_boot_us,omitempty"`
+	Clock     string `json:"clock,omitempty"`
 }
 
 // LagSnapshot answers a request on SubjectLagSnapshot.

@@ -27,6 +27,10 @@ type Observation struct {
 	Insert, Flush lsn.LSN
 	// Asked and Answered enclose the moment at which the server looked.
 	Asked, Answered time.Time
+	// AskedBoot is Asked by the clock that all processes of the machine share, whose
+	// name is Clock.
+	AskedBoot time.Duration
+	Clock     string
 }
 
 // statusQuery works on primaries and standbys alike and on a server that becomes
@@ -116,7 +120,10 @@ func (c *Conn) ObserveReplay(timeout time.Duration) (Observation, error) {
 }
 
 func (c *Conn) observation() Observation {
-	return Observation{Incarnation: c.base, Geometry: c.geometry, ServerVersion: c.version, Asked: time.Now()}
+	return Observation{
+		Incarnation: c.base, Geometry: c.geometry, ServerVersion: c.version,
+		Asked: time.Now(), AskedBoot: c.clock.Now(), Clock: c.clock.Name,
+	}
 }
 
 func readStatus(v [][]byte, o *Observation) error {

@@ -124,7 +124,7 @@ func (c *client) perform() {
 			c.unread[a.Slot] = nil
 			c.r.release(c, a.Slot, a.How)
 		case session.OpSettle:
-			c.r.probe.join(c, a.Mark)
+			c.r.probe.join(settlement{c, a.Mark}, &c.place)
 		case session.OpAwaitFence:
 			c.awaiting = true
 		case session.OpClose:
@@ -138,6 +138,19 @@ func (c *client) perform() {
 func (c *client) fenceReady() {
 	c.awaiting = false
 	c.s.FenceReady()
+}
+
+// settled takes the position of a probe.
+func (c *client) settled(mark uint64, at fence.Probe) {
+	if c.closed {
+		return
+	}
+	c.step(func() {
+		c.s.Settled(mark, at)
+		if c.awaiting && !c.s.Fence().Dirty() {
+			c.fenceReady()
+		}
+	})
 }
 
 // follow carries the fence over to the primary's timeline.
