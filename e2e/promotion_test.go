@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,4 +182,50 @@ func TestFailoverWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the same session writes again", func() bool { _, err := c.run("CREATE TABLE IF NOT EXISTS never (id int)"); return err == nil })
+}
+
+// Reads that the primary ran when it died run again once it is back: the other
+// connections to it, which die a moment later, are not taken for that.
+func TestReadsOfAKilledPrimaryRunAgain(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	r := rigOf(t, stacktest.Options{Lab: cluster}, func(c *config.Config) {
+		c.Routing.AllToPrimary = true
+		c.Failover.Wait = config.Duration(patience)
+	})
+	var wg sync.WaitGroup
+	var reads atomic.Int64
+	quit := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(quit); wg.Wait() })
+	defer stop()
+	for i := range 16 {
+		c := r.connect()
+		wg.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				default:
+				}
+				if _, err := c.run("SELECT count(*) FROM generate_series(1, 500)"); err != nil {
+					t.Errorf("reader %d: %v", i, err)
+					return
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	pass := func() {
+		from := reads.Load()
+		r.until("reads go on", func() bool { return t.Failed() || reads.Load() > from+200 })
+	}
+	for range 3 {
+		pass()
+		if err := cluster.Primary().Kill(timeout(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Primary().Start(timeout(t)); err != nil {
+			t.Fatal(err)
+		}
+		pass()
+	}
 }

@@ -77,7 +77,7 @@ func services() []string { return []string{"listener", "router", "classifier", "
 // Every client of the README works, from a container.
 func (p *project) testClients(t *testing.T) {
 	p = p.with(t)
-	if got := p.run("psql", "psql", "-Atc", "SELECT 1"); got != "1\n" {
+	if got := p.run("psql", "-Atc", "SELECT 1"); got != "1\n" {
 		t.Errorf("psql: %q", got)
 	}
 	p.run("pgbench", "--initialize", "--quiet", "--scale=1")
@@ -261,7 +261,7 @@ func (p *project) own(t *testing.T, name string, files ...string) *project {
 func (p *project) readsOnAReplica() {
 	p.t.Helper()
 	eventually(p.t, "a read runs on a replica", func() error {
-		got := p.run("psql", "psql", "-Atc", "SELECT count(*) FROM pgbench_branches", "-c", "SHOW pgpilot.last_route")
+		got := p.run("psql", "-Atc", "SELECT count(*) FROM pgbench_branches", "-c", "SHOW pgpilot.last_route")
 		if !strings.HasPrefix(got, "1\n") || !strings.Contains(got, "|replica|read|") {
 			return fmt.Errorf("psql: %q", got)
 		}

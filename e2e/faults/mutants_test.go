@@ -60,6 +60,19 @@ func deliberates() []deliberate {
 	}
 }
 
+// TestMutantsApply shows that what each of them replaces is there.
+func TestMutantsApply(t *testing.T) {
+	root, err := mutant.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deliberates() {
+		if _, err := d.Overlay(root, t.TempDir()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestMutants shows that each deliberate fault of the router is found.
 func TestMutants(t *testing.T) {
 	if *long == 0 {

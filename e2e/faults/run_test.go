@@ -15,6 +15,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/consistency"
+	"github.com/pgpilot/pgpilot/libs/faultproxy"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/stack/stacktest"
@@ -75,7 +76,9 @@ type run struct {
 // server is one of the cluster's. state counts its starts and stops: odd while it is
 // being ended or started.
 type server struct {
-	m     *lab.Member
+	m *lab.Member
+	// wire is the network between pgpilot and the server.
+	wire  *faultproxy.Proxy
 	state atomic.Int32
 }
 
@@ -107,7 +110,10 @@ func perform(t *testing.T, p plan) (*run, *consistency.History) {
 	}
 	r.cluster = labtest.Start(t, 2)
 	for _, m := range r.cluster.Members() {
-		r.servers = append(r.servers, &server{m: m})
+		wire, err := faultproxy.New(fmt.Sprintf("%s:%d", m.Host, m.Port))
+		r.ok(err)
+		t.Cleanup(func() { _ = wire.Close() })
+		r.servers = append(r.servers, &server{m: m, wire: wire})
 	}
 	r.must(r.cluster.Primary(), schema,
 		// A replica that is rebuilt from an older backup needs what was written since.
@@ -115,6 +121,10 @@ func perform(t *testing.T, p plan) (*run, *consistency.History) {
 	r.ok(r.cluster.WaitCaughtUp(r.ctx()))
 	r.pilot = stacktest.Start(t, stacktest.Options{Lab: r.cluster, Routers: routers, BinDir: p.binDir, Configure: func(c *config.Config) {
 		c.Fencing.Mode = p.mode
+		c.Primary.Address = r.servers[0].wire.Addr()
+		for i := range c.Replicas {
+			c.Replicas[i].Address = r.servers[i+1].wire.Addr()
+		}
 		c.Pool.MaxSize = 4 * p.sessions
 		c.Health.Interval = config.Duration(200 * time.Millisecond)
 		c.Routing.SlowStart = 0 // a replica that has come back is to be tried at once

@@ -44,6 +44,10 @@ type Lag struct {
 	ReceiveLSN lsn.LSN `json:"receive_lsn,omitempty"`
 	InsertLSN  lsn.LSN `json:"insert_lsn,omitempty"`
 	FlushLSN   lsn.LSN `json:"flush_lsn,omitempty"`
+	// Receiving says of a replica that it was being streamed to at the last full poll.
+	// One that is not shows older and older data, and lags as soon as something is
+	// written.
+	Receiving bool `json:"receiving,omitempty"`
 	// LagBytes is the primary's newest known insert position minus the replay
 	// position, in bytes. LagMillis is how long ago the newest sample of the primary
 	// that this replica has replayed was asked for, by the lagpoller's clock. Both
@@ -57,6 +61,11 @@ type Lag struct {
 	Publisher string `json:"publisher"`
 	// At is the wall-clock time at which the observation was asked for.
 	At time.Time `json:"at"`
+	// AskedBoot is the same moment in microseconds since the machine was started
+	// (CLOCK_BOOTTIME), and Clock says which machine's and which start's: only readings
+	// of one Clock compare (package staleness).
+	AskedBoot int64  `json:"asked_boot_us,omitempty"`
+	Clock     string `json:"clock,omitempty"`
 }
 
 // LagSnapshot answers a request on SubjectLagSnapshot.

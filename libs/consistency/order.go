@@ -33,14 +33,22 @@ var model = porcupine.Model{
 // order asks for an order of each key's operations that explains all answers.
 func (c *checker) order() {
 	keys := map[register][]*Op{}
+	seen := c.seen()
 	for i := range c.h.ops {
 		op := &c.h.ops[i]
 		e, ok := c.h.epoch(op)
-		if !ok || op.Outcome == Failed || op.Kind == Read && op.Outcome == Unknown {
-			continue
+		switch {
+		case op.Outcome == Failed || op.Kind == Read && (op.Outcome == Unknown || !ok):
+		case ok:
+			at := register{e, op.Key}
+			keys[at] = append(keys[at], op)
+		default: // a write during a loss has taken effect where somebody has seen it
+			for ; e <= len(c.h.losses); e++ {
+				if at := (register{e, op.Key}); seen[sight{at, op.Value}] {
+					keys[at] = append(keys[at], op)
+				}
+			}
 		}
-		at := register{e, op.Key}
-		keys[at] = append(keys[at], op)
 	}
 	for at, ops := range keys {
 		switch porcupine.CheckOperationsTimeout(model, c.operations(at, ops), decideWithin) {
@@ -50,6 +58,23 @@ func (c *checker) order() {
 			c.r.Undecided = append(c.r.Undecided, at.key)
 		}
 	}
+}
+
+// sight is a value that was read between two losses.
+type sight struct {
+	at    register
+	value int64
+}
+
+func (c *checker) seen() map[sight]bool {
+	out := map[sight]bool{}
+	for i := range c.h.ops {
+		op := &c.h.ops[i]
+		if e, ok := c.h.epoch(op); ok && op.Kind == Read && op.Outcome == OK {
+			out[sight{register{e, op.Key}, op.Value}] = true
+		}
+	}
+	return out
 }
 
 // operations gives what porcupine is to put in order. A write whose answer was lost

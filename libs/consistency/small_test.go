@@ -63,6 +63,10 @@ func TestSmallHistories(t *testing.T) {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 1, 60, 70), op(2, Read, 10, 1, 80, 90)}, []Loss{{20, 50}}, strict, []Guarantee{ReadYourWrites}},
 		"a value that was lost, of a later version": {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(1, Write, 12, 2, 11, 19), op(2, Write, 11, 1, 60, 70), op(2, Read, 12, 2, 80, 90)}, []Loss{{20, 50}}, strict, []Guarantee{ReadYourWrites}},
+		"a write during the loss that is not lost": {
+			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 2, 15, 70), op(3, Read, 10, 1, 60, 65), op(3, Read, 11, 2, 80, 90)}, []Loss{{20, 50}}, linear, nil},
+		"it does not go again": {
+			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Write, 11, 2, 15, 70), op(3, Read, 11, 2, 60, 65), op(4, Read, 10, 1, 80, 90)}, []Loss{{20, 50}}, linear, []Guarantee{Linearizable}},
 		"a value from before the loss that is not lost": {
 			[]Op{op(1, Write, 10, 1, 0, 10), op(2, Read, 10, 1, 60, 70), op(2, Write, 11, 2, 71, 79), op(2, Read, 11, 2, 80, 90)}, []Loss{{20, 50}}, strict, nil},
 		"a write behind what the session had read": {

@@ -145,8 +145,9 @@ func (c *Cluster) provision(ctx context.Context, primary *Member) error {
 // ensureSlots gives every other replica a physical slot on the primary, which keeps
 // WAL from now on, before the replica's base backup is taken.
 func (c *Cluster) ensureSlots(ctx context.Context, conn *pgx.Conn, primary *Member) error {
-	for _, m := range c.Replicas() {
-		if m == primary {
+	for _, m := range c.members {
+		// The first primary is a replica once it has been rebuilt as one.
+		if m == primary || m.Number == 0 && !m.isStandby() {
 			continue
 		}
 		if err := ensureSlot(ctx, conn, m); err != nil {

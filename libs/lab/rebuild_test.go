@@ -31,6 +31,15 @@ func TestRebuild(t *testing.T) {
 	if n := query[int](t, former, "SELECT count(*) FROM rebuilt"); n != 2 {
 		t.Errorf("the former primary has %d rows", n)
 	}
+	// And goes on as one after the next.
+	must(t, c.Primary().Stop(ctx))
+	must(t, c.Promote(ctx, 1))
+	exec(t, c.Primary(), "INSERT INTO rebuilt VALUES (3)")
+	must(t, c.WaitCaughtUp(ctx))
+	if n := query[int](t, former, "SELECT count(*) FROM rebuilt"); n != 3 {
+		t.Errorf("the former primary has %d rows", n)
+	}
+	must(t, c.Rebuild(ctx, 2))
 	if note, _ := c.FormerNote(); note != "" {
 		t.Errorf("it is no former primary any more: %s", note)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ type Relay struct {
 	secure  *tls.Conn
 	carrier *Carrier
 	near    *net.UnixConn
+	raw     syscall.RawConn // near's
 }
 
 // New makes a socket pair for a TLS connection whose handshake is done. far is the
@@ -37,7 +39,10 @@ func New(secure *tls.Conn, below *Carrier) (r *Relay, far int, err error) {
 		return nil, -1, fmt.Errorf("make a socket pair: %w", err)
 	}
 	r = &Relay{secure: secure, carrier: below, near: c.(*net.UnixConn)}
-	if err := below.SetDeadline(time.Time{}); err != nil {
+	if r.raw, err = r.near.SyscallConn(); err == nil {
+		err = below.SetDeadline(time.Time{})
+	}
+	if err != nil {
 		r.near.Close()
 		_ = unix.Close(fds[1])
 		return nil, -1, fmt.Errorf("lift the deadlines: %w", err)
@@ -142,19 +147,15 @@ func (r *Relay) inward() error {
 // outward carries from the far end to the peer until nobody holds the far end. The
 // error is the TLS connection's.
 func (r *Relay) outward() error {
-	raw, err := r.near.SyscallConn()
-	if err != nil {
-		return nil // closed
-	}
 	var in intake
 	take := in.take
 	for {
-		err := raw.Read(take)
-		if err != nil || in.n <= 0 { // an owner that died may leave an error rather than an end of file
+		// An owner that died may leave an error rather than an end of file.
+		if r.raw.Read(take) != nil || in.n <= 0 {
 			in.release()
 			return nil
 		}
-		_, err = r.secure.Write(in.b[:in.n])
+		_, err := r.secure.Write(in.b[:in.n])
 		in.release()
 		if err != nil {
 			return err

@@ -145,3 +145,37 @@ func TestAReplicaOfTheOldPrimaryIsNotUsed(t *testing.T) {
 		t.Errorf("metrics: %v", m)
 	}
 }
+
+// A replica that is cut off from the primary answers all the same: it is noticed.
+func TestACutOffReplicaIsNoticed(t *testing.T) {
+	c := labtest.Start(t, 1)
+	d := runDir(t)
+	lp := start(t, d, configure(c))
+	e := listen(t, d)
+	e.lag(t, "replica1", "streaming", func(l bus.Lag) bool { return l.Receiving })
+	if m := lp.scrape(t); m["pgpilot_backend_receiving backend=replica1"] != 1 {
+		t.Errorf("metrics: %v", m)
+	}
+	su := connect(t, c.Replica(1).SuperDSN())
+	for _, sql := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
+		if _, err := su.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := e.lag(t, "replica1", "cut off", func(l bus.Lag) bool { return l.Healthy && !l.Receiving })
+	if l.Role != bus.Replica {
+		t.Errorf("told: %+v", l)
+	}
+	if m := lp.scrape(t); m["pgpilot_backend_receiving backend=replica1"] != 0 || m["pgpilot_backend_healthy backend=replica1 role=replica"] != 1 {
+		t.Errorf("metrics: %v", m)
+	}
+	write(t, connect(t, c.Primary().SuperDSN()))
+	e.lag(t, "replica1", "lagging", func(l bus.Lag) bool { return l.LagBytes > 0 })
+	if _, err := su.Exec(t.Context(), "ALTER SYSTEM RESET primary_conninfo"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := su.Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
+		t.Fatal(err)
+	}
+	e.lag(t, "replica1", "streaming again", func(l bus.Lag) bool { return l.Receiving && l.LagBytes == 0 })
+}

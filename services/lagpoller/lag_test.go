@@ -27,7 +27,7 @@ func TestWatching(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := e.lag(t, "primary", "a position after the write", func(l bus.Lag) bool { return healthy(l) && l.InsertLSN >= floor })
-		if p.Role != bus.Primary || p.LagBytes != 0 || p.LagMillis != 0 || p.FlushLSN == 0 || p.ReplayLSN != 0 || p.ServerVersion < 150000 ||
+		if p.Role != bus.Primary || p.LagBytes != 0 || p.LagMillis != 0 || p.FlushLSN == 0 || p.ReplayLSN != 0 || p.Clock == "" || p.AskedBoot == 0 || p.ServerVersion < 150000 ||
 			p.Geometry != lsn.DefaultGeometry || p.Incarnation.Timeline != timeline {
 			t.Errorf("primary: %+v", p)
 		}

@@ -529,17 +529,39 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 	l, _ := secured(t, nil)
 	l.router(newRouter("1"))
 	session := packet(v3, "user\x00alice\x00\x00")
+	var trickling []net.Conn
 	for i := range 1100 { // more than there are places
 		c, err := net.Dial("tcp", "127.0.0.1:"+l.port)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		send := []string{"", session[:9], packet(sslReq, ""), session, clientHello(t)[:20]}[i%5]
+		send := []string{"", session[:9], packet(sslReq, ""), session, clientHello(t)[:20], packet(v3, strings.Repeat("x", 9000))[:9]}[i%6]
 		if _, err := io.WriteString(c, send); err != nil {
 			t.Fatal(err)
 		}
+		if i%6 == 5 {
+			trickling = append(trickling, c)
+		}
 	}
+	// Some say a byte now and then, and are no quicker for it.
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			for _, c := range trickling {
+				_, _ = c.Write([]byte("x")) // it may have been sent away
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
 	for range 3 {
 		l.mustOver("sslmode=require")
 		l.mustOver("sslmode=disable")

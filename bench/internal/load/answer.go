@@ -78,5 +78,9 @@ func serverError(message []byte) error {
 	if err := e.Decode(message[wire.HeaderSize:]); err != nil {
 		return fmt.Errorf("read an error of the server: %w", err)
 	}
+	return describe(&e)
+}
+
+func describe(e *pgproto3.ErrorResponse) error {
 	return fmt.Errorf("%s: %s (%s)", e.Severity, e.Message, e.Code)
 }

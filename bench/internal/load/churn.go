@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // churn runs a workload that connects anew for each transaction. Each client is a
@@ -22,13 +22,12 @@ func (f *Fleet) churn(ctx context.Context, start time.Time) []Result {
 		r.Latency = newHistogram()
 		c := newClient(0, i, f.opts)
 		wg.Go(func() {
-			buf := make([]byte, readSize)
 			for ctx.Err() == nil {
 				began := time.Since(start)
 				if began >= to {
 					return
 				}
-				err := f.visit(ctx, c, buf)
+				err := f.visit(ctx, c)
 				now := time.Since(start)
 				if err != nil {
 					r.fail(err)
@@ -54,7 +53,7 @@ func (f *Fleet) churn(ctx context.Context, start time.Time) []Result {
 const visitTimeout = 30 * time.Second
 
 // visit connects, runs one transaction and disconnects.
-func (f *Fleet) visit(ctx context.Context, c *client, buf []byte) error {
+func (f *Fleet) visit(ctx context.Context, c *client) error {
 	ctx, stop := context.WithTimeout(ctx, visitTimeout)
 	defer stop()
 	conn, err := pgconn.ConnectConfig(ctx, f.config)
@@ -65,47 +64,50 @@ func (f *Fleet) visit(ctx context.Context, c *client, buf []byte) error {
 	if err != nil {
 		return fmt.Errorf("take a client's connection: %w", err)
 	}
-	socket := hijacked.Conn
-	defer socket.Close()
+	defer hijacked.Conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
-		if err := socket.SetDeadline(deadline); err != nil {
+		if err := hijacked.Conn.SetDeadline(deadline); err != nil {
 			return fmt.Errorf("bound a visit: %w", err)
 		}
 	}
 	c.statements = 0
 	for {
-		if err := c.exchange(socket, buf); err != nil {
+		if err := c.exchange(hijacked); err != nil {
 			return err
 		}
 		if c.request.Last {
 			break
 		}
 	}
-	if _, err := io.WriteString(socket, terminate); err != nil {
+	if _, err := io.WriteString(hijacked.Conn, terminate); err != nil {
 		return fmt.Errorf("say goodbye: %w", err)
 	}
 	return nil
 }
 
-// exchange sends a request and reads its answer, blocking.
-func (c *client) exchange(socket net.Conn, buf []byte) error {
+// exchange sends a request and reads its answer, blocking. Reading must go through the
+// connection's own frontend: after a write that took long, pgconn has a reader of its
+// own at work, which would take the answer away from anybody else.
+func (c *client) exchange(h *pgconn.HijackedConn) error {
 	c.request = c.script.Next()
-	c.answer = answer{ready: c.request.Ready, checks: c.request.Checks, want: c.request.Want}
-	if _, err := socket.Write(c.request.Bytes); err != nil {
+	if _, err := h.Conn.Write(c.request.Bytes); err != nil {
 		return fmt.Errorf("send a request: %w", err)
 	}
-	for have := 0; c.answer.ready > 0; {
-		n, err := socket.Read(buf[have:])
+	var failed error
+	for ready := c.request.Ready; ready > 0; {
+		m, err := h.Frontend.Receive()
 		if err != nil {
 			return fmt.Errorf("read an answer: %w", err)
 		}
-		have += n
-		used := c.answer.read(buf[:have])
-		if c.answer.lost != nil {
-			return c.answer.lost
+		switch m := m.(type) {
+		case *pgproto3.ReadyForQuery:
+			ready--
+		case *pgproto3.ErrorResponse:
+			if failed == nil {
+				failed = describe(m)
+			}
 		}
-		have = copy(buf, buf[used:have])
 	}
 	c.statements += int64(c.request.Statements)
-	return c.answer.err
+	return failed
 }

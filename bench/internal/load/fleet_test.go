@@ -1,6 +1,8 @@
 package load
 
 import (
+	"context"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,6 +149,38 @@ func TestConnectPerTransaction(t *testing.T) {
 		t.Errorf("%d queries over %d connections", queries, len(s.conns))
 	}
 	mu.Unlock()
+}
+
+// slowConn takes longer to write than pgconn waits before it starts to read at the same
+// time, as on a machine that is busy.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	time.Sleep(30 * time.Millisecond)
+	return n, err
+}
+
+// The reader that pgconn starts when a write takes long must not take the answer away.
+func TestConnectOverSlowConnections(t *testing.T) {
+	answer := encode(t, row("1"), ready)
+	s := serve(t, func(string) []byte { return answer })
+	f, err := Open(t.Context(), options(t, s.dsn, "connect"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return slowConn{conn}, err
+	}
+	r, err := f.Run(t.Context(), func() {}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Errors > 0 || r.Transactions == 0 {
+		t.Errorf("%d transactions, %d errors: %s", r.Transactions, r.Errors, r.FirstError)
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {

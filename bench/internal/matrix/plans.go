@@ -100,7 +100,11 @@ func smoke() Plan {
 			p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: workload.Simple, Clients: 2, Targets: few})
 		case w.Name == "select":
 			for _, protocol := range workload.Protocols() {
-				p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: protocol, Clients: 3, Targets: each})
+				targets := each
+				if protocol != workload.Simple {
+					targets = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "strict"}
+				}
+				p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: protocol, Clients: 3, Targets: targets})
 			}
 		default:
 			for _, protocol := range []workload.Protocol{workload.Simple, workload.Pipelined} {

@@ -51,7 +51,8 @@ type Stage struct {
 
 // Build starts the cluster and fills it. The caller closes the stage.
 func Build(ctx context.Context, o Settings) (_ *Stage, err error) {
-	dir, err := os.MkdirTemp("", "pgpilot-bench-")
+	sweep(ctx, os.TempDir(), o.Logger)
+	dir, err := os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("create the folder of the benchmark: %w", err)
 	}
@@ -67,7 +68,7 @@ func Build(ctx context.Context, o Settings) (_ *Stage, err error) {
 	}()
 	o.Logger.Info("starting a primary and two replicas")
 	// What is compared is what stands between clients and servers, not the disk.
-	if s.Lab, err = lab.Start(ctx, lab.Options{Dir: filepath.Join(dir, "lab"), Replicas: replicas, FastUnsafe: true}); err != nil {
+	if s.Lab, err = lab.Start(ctx, lab.Options{Dir: filepath.Join(dir, labFolder), Replicas: replicas, FastUnsafe: true}); err != nil {
 		return nil, err
 	}
 	if err := s.widen(ctx); err != nil {

@@ -55,6 +55,18 @@ func divergence(p lsn.Position, primary lsn.Timeline, points []lsn.Position) str
 	return fmt.Sprintf("is on timeline %d, which is not of the primary's history: rebuild it from the primary", p.Timeline)
 }
 
+// CutOff lists the last messages of the replicas that answer but are not being
+// streamed to, in the configuration's order.
+func (s *State) CutOff() []bus.Lag {
+	var out []bus.Lag
+	for _, name := range s.order {
+		if l := s.members[name].lag; l.Role == bus.Replica && l.Error == "" && !l.Receiving {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
 // Diverged lists the last messages of the replicas that have left the primary's
 // history, in the configuration's order.
 func (s *State) Diverged() []bus.Lag {

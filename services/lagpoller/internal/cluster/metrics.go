@@ -8,9 +8,9 @@ import (
 
 // Collector shows the last messages as metrics, when they are asked for.
 type Collector struct {
-	snapshot                                                 func() bus.LagSnapshot
-	diverged, superseded                                     func() []bus.Lag
-	healthy, lagBytes, lagSecs, divergedDesc, supersededDesc *prometheus.Desc
+	snapshot                                                            func() bus.LagSnapshot
+	diverged, superseded                                                func() []bus.Lag
+	healthy, lagBytes, lagSecs, divergedDesc, supersededDesc, receiving *prometheus.Desc
 }
 
 // NewCollector takes the functions that give the last messages, and those of the
@@ -20,6 +20,8 @@ func NewCollector(snapshot func() bus.LagSnapshot, diverged, superseded func() [
 		snapshot:   snapshot,
 		diverged:   diverged,
 		superseded: superseded,
+		receiving: prometheus.NewDesc("pgpilot_backend_receiving",
+			"1 for a replica that was being streamed to when it was polled last, 0 for one that was not. Absent for all others.", []string{"backend"}, nil),
 		supersededDesc: prometheus.NewDesc("pgpilot_backend_superseded",
 			"1 for a server that answers as a primary although another was promoted in its place; nothing is written to it. Absent for all others.", []string{"backend"}, nil),
 		healthy: prometheus.NewDesc("pgpilot_backend_healthy",
@@ -40,6 +42,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.lagSecs
 	ch <- c.divergedDesc
 	ch <- c.supersededDesc
+	ch <- c.receiving
 }
 
 // Collect implements prometheus.Collector.
@@ -50,6 +53,13 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			healthy = 1
 		}
 		ch <- prometheus.MustNewConstMetric(c.healthy, prometheus.GaugeValue, healthy, l.Backend, string(l.Role))
+		if l.Role == bus.Replica {
+			receiving := 0.0
+			if l.Receiving {
+				receiving = 1
+			}
+			ch <- prometheus.MustNewConstMetric(c.receiving, prometheus.GaugeValue, receiving, l.Backend)
+		}
 		if l.LagBytes >= 0 {
 			ch <- prometheus.MustNewConstMetric(c.lagBytes, prometheus.GaugeValue, float64(l.LagBytes), l.Backend)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/staleness"
 	"github.com/pgpilot/pgpilot/services/lagpoller/internal/probe"
 )
 
@@ -18,7 +19,8 @@ type State struct {
 	// order is the configuration's.
 	order   []string
 	members map[string]*member
-	samples samples
+	samples staleness.Samples
+	started time.Time
 	// firstSeq is what Seq and Generation start from. It grows from one start of
 	// the lagpoller to the next, since subscribers drop what is not newer.
 	firstSeq   uint64
@@ -37,7 +39,7 @@ type member struct {
 // New gives a state without backends. started is the wall-clock time.
 func New(publisher string, started time.Time) *State {
 	first := uint64(started.UnixMicro())
-	return &State{publisher: publisher, members: make(map[string]*member), firstSeq: first, generation: first}
+	return &State{publisher: publisher, started: started, members: make(map[string]*member), firstSeq: first, generation: first}
 }
 
 // Configure sets which backends there are. What is known of those that stay at
@@ -71,7 +73,9 @@ func (s *State) Observed(backend string, o probe.Observation, points []lsn.Posit
 	l.Role, l.Healthy, l.Error = o.Role, true, ""
 	l.Incarnation, l.Geometry, l.ServerVersion = o.Incarnation, o.Geometry, o.ServerVersion
 	l.ReplayLSN, l.ReceiveLSN, l.InsertLSN, l.FlushLSN = o.Replay, o.Receive, o.Insert, o.Flush
+	l.Receiving = o.Receiving
 	l.At = o.Asked.UTC()
+	l.Clock, l.AskedBoot = o.Clock, o.AskedBoot.Microseconds()
 	m.points = points
 	changed = s.review(o.Answered)
 	s.measure(backend, m, o)
@@ -85,17 +89,16 @@ func (s *State) measure(backend string, m *member, o probe.Observation) {
 	if o.Role == bus.Primary {
 		l.LagBytes, l.LagMillis = 0, 0
 		if backend == s.topology.Primary {
-			s.samples.add(o.Incarnation, o.Insert, o.Asked)
+			s.samples.Add(o.Incarnation, o.Insert, o.Asked.Sub(s.started))
 		}
 		return
 	}
 	l.LagBytes, l.LagMillis = unknown, unknown
-	bytes, age, known, ok := s.samples.behind(o.Incarnation, o.Replay, o.Answered)
-	if ok {
+	if bytes, ok := s.samples.Behind(o.Incarnation, o.Replay); ok {
 		l.LagBytes = bytes
 	}
-	if known {
-		l.LagMillis = float64(age.Microseconds()) / 1000
+	if at, known := s.samples.AsOf(o.Incarnation, o.Replay); known {
+		l.LagMillis = float64((o.Answered.Sub(s.started) - at).Microseconds()) / 1000
 	}
 }
 

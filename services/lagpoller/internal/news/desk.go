@@ -76,12 +76,12 @@ func (d *Desk) tellLocked(lag bus.Lag, changed, ok bool) {
 
 // warnLocked tells the log once about each server that somebody must look after.
 func (d *Desk) warnLocked() {
-	diverged, superseded := d.state.Diverged(), d.state.Superseded()
-	if len(diverged)+len(superseded)+len(d.told) == 0 {
+	diverged, superseded, cutOff := d.state.Diverged(), d.state.Superseded(), d.state.CutOff()
+	if len(diverged)+len(superseded)+len(cutOff)+len(d.told) == 0 {
 		return
 	}
 	before := d.told
-	d.told = make(map[string]bool, len(diverged)+len(superseded))
+	d.told = make(map[string]bool, len(diverged)+len(superseded)+len(cutOff))
 	warn := func(what string, l bus.Lag, args ...any) {
 		key := what + l.Backend
 		d.told[key] = true
@@ -91,6 +91,9 @@ func (d *Desk) warnLocked() {
 	}
 	for _, l := range diverged {
 		warn("replica is not used: it has left the primary's history", l, obs.KeyError, l.Error)
+	}
+	for _, l := range cutOff {
+		warn("replica receives nothing from the primary: what it shows grows old", l)
 	}
 	for _, l := range superseded {
 		warn("nothing is written to this server: it answers as a primary, but another was promoted in its place. Stop it, and rebuild it as a replica", l)

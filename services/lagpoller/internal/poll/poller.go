@@ -230,7 +230,7 @@ func (p *poller) burst(ctx context.Context, due time.Time) bool {
 		}
 		if o.Replay != p.last.Replay {
 			moved = o.Answered
-			o.Receive = p.last.Receive
+			o.Receive, o.Receiving = p.last.Receive, p.last.Receiving
 			p.succeeded(o)
 		}
 		if o.Answered.After(due) {

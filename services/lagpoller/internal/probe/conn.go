@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/staleness"
 )
 
 // Target is a server and how to log in to it. The login needs REPLICATION and
@@ -31,6 +32,7 @@ type Conn struct {
 	base     lsn.Incarnation // without the timeline
 	geometry lsn.Geometry
 	version  int
+	clock    staleness.Clock
 	// timeline is the last one that IDENTIFY_SYSTEM gave.
 	timeline lsn.Timeline
 }
@@ -52,7 +54,12 @@ func Dial(ctx context.Context, t Target, timeout time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take over the connection: %w", err)
 	}
-	c := &Conn{user: t.User, net: hijacked.Conn, frontend: hijacked.Frontend}
+	clock, err := staleness.OpenClock()
+	if err != nil {
+		_ = hijacked.Conn.Close() // the reason matters, not this
+		return nil, err
+	}
+	c := &Conn{clock: clock, user: t.User, net: hijacked.Conn, frontend: hijacked.Frontend}
 	deadline, _ := ctx.Deadline()
 	if err := c.identify(deadline); err != nil {
 		c.Close()

@@ -20,11 +20,17 @@ type Observation struct {
 	// Replay and Receive are of a standby. Receive is zero where nothing was
 	// streamed since its start.
 	Replay, Receive lsn.LSN
+	// Receiving says that a standby is being streamed to.
+	Receiving bool
 	// Insert and Flush are of a primary. Insert is rounded to what a standby can
 	// reach (lsn.Geometry.RoundToPage).
 	Insert, Flush lsn.LSN
 	// Asked and Answered enclose the moment at which the server looked.
 	Asked, Answered time.Time
+	// AskedBoot is Asked by the clock that all processes of the machine share, whose
+	// name is Clock.
+	AskedBoot time.Duration
+	Clock     string
 }
 
 // statusQuery works on primaries and standbys alike and on a server that becomes
@@ -32,7 +38,8 @@ type Observation struct {
 const statusQuery = `SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn(), pg_last_wal_receive_lsn(),
  CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END,
  CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END,
- CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END`
+ CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END,
+ EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')`
 
 // replayQuery is the cheapest question of a burst.
 const replayQuery = "SELECT pg_last_wal_replay_lsn()"
@@ -113,12 +120,15 @@ func (c *Conn) ObserveReplay(timeout time.Duration) (Observation, error) {
 }
 
 func (c *Conn) observation() Observation {
-	return Observation{Incarnation: c.base, Geometry: c.geometry, ServerVersion: c.version, Asked: time.Now()}
+	return Observation{
+		Incarnation: c.base, Geometry: c.geometry, ServerVersion: c.version,
+		Asked: time.Now(), AskedBoot: c.clock.Now(), Clock: c.clock.Name,
+	}
 }
 
 func readStatus(v [][]byte, o *Observation) error {
-	if len(v) != 6 {
-		return fmt.Errorf("the positions have %d columns instead of 6", len(v))
+	if len(v) != 7 {
+		return fmt.Errorf("the positions have %d columns instead of 7", len(v))
 	}
 	o.Role = bus.Replica
 	if string(v[0]) == "f" {
@@ -132,6 +142,7 @@ func readStatus(v [][]byte, o *Observation) error {
 		*to = l
 	}
 	if o.Role == bus.Replica {
+		o.Receiving = string(v[6]) == "t"
 		o.Insert, o.Flush = 0, 0 // told if it was promoted while it answered
 		return nil
 	}

@@ -226,14 +226,14 @@ func TestReadStatus(t *testing.T) {
 		want Observation
 		bad  bool
 	}{
-		"standby":                  {row("t", "0/20", "0/30", "", "", ""), Observation{Role: bus.Replica, Replay: 0x20, Receive: 0x30}, false},
-		"standby without a stream": {row("t", "0/20", "", "", "", ""), Observation{Role: bus.Replica, Replay: 0x20}, false},
-		"primary that was a standby": {row("f", "0/20", "0/30", "0/50", "0/40", "0000000A"),
+		"standby":                  {row("t", "0/20", "0/30", "", "", "", "t"), Observation{Role: bus.Replica, Replay: 0x20, Receive: 0x30, Receiving: true}, false},
+		"standby without a stream": {row("t", "0/20", "", "", "", "", "f"), Observation{Role: bus.Replica, Replay: 0x20}, false},
+		"primary that was a standby": {row("f", "0/20", "0/30", "0/50", "0/40", "0000000A", "f"),
 			Observation{Role: bus.Primary, Insert: 0x50, Flush: 0x40, Incarnation: lsn.Incarnation{Timeline: 10}}, false},
-		"promoted while asked": {row("t", "0/20", "0/30", "0/50", "0/40", "00000002"), Observation{Role: bus.Replica, Replay: 0x20, Receive: 0x30}, false},
+		"promoted while asked": {row("t", "0/20", "0/30", "0/50", "0/40", "00000002", "f"), Observation{Role: bus.Replica, Replay: 0x20, Receive: 0x30}, false},
 		"too few columns":      {row("t"), Observation{}, true},
-		"broken position":      {row("t", "20", "", "", "", ""), Observation{}, true},
-		"broken WAL file name": {row("f", "", "", "0/50", "0/40", "xyz"), Observation{}, true},
+		"broken position":      {row("t", "20", "", "", "", "", "t"), Observation{}, true},
+		"broken WAL file name": {row("f", "", "", "0/50", "0/40", "xyz", "f"), Observation{}, true},
 	} {
 		var got Observation
 		err := readStatus(c.row, &got)

@@ -107,7 +107,7 @@ func values(cols []string) [][]byte {
 
 func system(timeline string) answer { return row("7", timeline, "0/FFFFFF", "db") }
 
-func standby(replay string) answer { return row("t", replay, "0/30", "", "", "") }
+func standby(replay string) answer { return row("t", replay, "0/30", "", "", "", "t") }
 
 func TestATimelineThatChangesMeanwhileIsAskedAgain(t *testing.T) {
 	c := login(t, scripted(t, append(introduction,
@@ -147,7 +147,7 @@ func TestOddAnswersAreErrors(t *testing.T) {
 		"terminated between the queries": {[]answer{system("1"), fatal}, "57P01"},
 		"an error":                       {[]answer{system("1"), plain, system("1")}, "42883"},
 		"no row":                         {[]answer{system("1"), {}, system("1"), system("1"), {}, system("1"), system("1"), {}, system("1")}, ErrTurning.Error()},
-		"too few columns":                {[]answer{system("1"), row("t"), system("1")}, "1 columns instead of 6"},
+		"too few columns":                {[]answer{system("1"), row("t"), system("1")}, "1 columns instead of 7"},
 		"no system identifier":           {[]answer{row("x", "1"), standby("0/10"), system("1")}, "system identifier"},
 		"no timeline":                    {[]answer{row("7", "x"), standby("0/10"), system("1")}, "timeline"},
 		"IDENTIFY_SYSTEM with no column": {[]answer{row("7"), standby("0/10"), system("1")}, "1 columns instead of 4"},

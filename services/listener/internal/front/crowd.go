@@ -14,10 +14,10 @@ const (
 	// maxLogins is how many clients may be on their way in at once. While all places
 	// are taken others wait in the kernel's queue.
 	maxLogins = 1024
-	// silence is how long a client that has not proved who it is may owe its next bytes
-	// before it loses its place to one that wants it. Nobody loses it otherwise, until
+	// courtesy is how long a client that has not proved who it is may be waited for, in
+	// all, before it loses its place to one that wants it. Nobody loses it otherwise, until
 	// limits.login_timeout.
-	silence = 2 * time.Second
+	courtesy = 2 * time.Second
 	// lookAgain is the pause between two looks for such a client.
 	lookAgain = 100 * time.Millisecond
 )
@@ -66,39 +66,39 @@ func (c *crowd) admit(ctx context.Context) error {
 	}
 }
 
-// makeRoom sends away the guest that has been silent for longest, of the origin that
-// has the most silent ones: one host that is at fault pays before all others.
+// makeRoom sends away the guest that has been waited for longest, of the origin that
+// has the most slow ones: one host that is at fault pays before all others.
 func (c *crowd) makeRoom(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	type silent struct {
-		count  int
-		oldest *guest
-		since  time.Time
+	type slow struct {
+		count   int
+		slowest *guest
+		waited  time.Duration
 	}
-	by := map[string]*silent{}
-	var worst *silent
+	by := map[string]*slow{}
+	var worst *slow
 	for g := range c.guests {
-		since, owes := g.client.SilentSince()
-		if !owes || now.Sub(since) < silence {
+		waited, owes := g.client.Owes(now)
+		if !owes || waited < courtesy {
 			continue
 		}
 		s := by[g.origin]
 		if s == nil {
-			s = &silent{}
+			s = &slow{}
 			by[g.origin] = s
 		}
 		s.count++
-		if s.oldest == nil || since.Before(s.since) {
-			s.oldest, s.since = g, since
+		if waited > s.waited {
+			s.slowest, s.waited = g, waited
 		}
 		if worst == nil || s.count > worst.count {
 			worst = s
 		}
 	}
 	if worst != nil {
-		delete(c.guests, worst.oldest)
-		worst.oldest.dismiss(refusal.New(refusal.TooManyConnections, "too many clients are logging in, and this one has been silent for too long"))
+		delete(c.guests, worst.slowest)
+		worst.slowest.dismiss(refusal.New(refusal.TooManyConnections, "too many clients are logging in, and this one has been waited for too long"))
 	}
 }
 

@@ -29,8 +29,8 @@ type Client struct {
 	secure *tls.Conn
 	below  *tlsrelay.Carrier
 	// waiting is since when the client is waited for, in nanoseconds since the epoch; 0
-	// while it is not.
-	waiting atomic.Int64
+	// while it is not. waited is how long it was waited for before, in nanoseconds.
+	waiting, waited atomic.Int64
 }
 
 // NewClient takes ownership of a socket.
@@ -48,16 +48,29 @@ type watched struct {
 
 // Read implements net.Conn.
 func (w *watched) Read(b []byte) (int, error) {
-	w.client.waiting.Store(time.Now().UnixNano())
-	defer w.client.waiting.Store(0)
+	defer w.client.await()()
 	return w.Conn.Read(b)
 }
 
-// SilentSince says since when the client owes its next bytes; ok is false while it
-// owes none. It may be called from any goroutine.
-func (c *Client) SilentSince() (since time.Time, ok bool) {
-	n := c.waiting.Load()
-	return time.Unix(0, n), n != 0
+// await notes that the client is waited for until the function it gives is called.
+func (c *Client) await() (over func()) {
+	began := time.Now()
+	c.waiting.Store(began.UnixNano())
+	return func() {
+		c.waiting.Store(0)
+		c.waited.Add(int64(time.Since(began)))
+	}
+}
+
+// Owes says whether the client owes its next bytes, and for how long it has been waited
+// for in all: who sends a byte now and then has not been quick. It may be called from any
+// goroutine.
+func (c *Client) Owes(now time.Time) (waited time.Duration, owes bool) {
+	since := c.waiting.Load()
+	if since == 0 {
+		return 0, false
+	}
+	return time.Duration(c.waited.Load()) + now.Sub(time.Unix(0, since)), true
 }
 
 // Secure gives the TLS connection and what lies below it, or nils.
@@ -121,8 +134,7 @@ func (c *Client) peek() (byte, error) {
 	if err != nil {
 		return 0, fmt.Errorf("look at the first byte: %w", err)
 	}
-	c.waiting.Store(time.Now().UnixNano())
-	defer c.waiting.Store(0)
+	defer c.await()()
 	var b [1]byte
 	var n int
 	var rerr error

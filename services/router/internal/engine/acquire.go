@@ -70,7 +70,9 @@ func (e *Engine) lend(c *client) {
 		e.release(c, slot, session.Broken) // of a server that is no longer what it was
 	}
 	p := e.siteOf(choice.Backend, c.login)
-	for {
+	// A read that this server has lost already waits for a connection that is made
+	// now: the idle ones may be about to die with it.
+	for !r.Read || !r.Tried.Has(choice.Backend) {
 		s, ok := p.Take(c.login.Startup, c.s.Settings())
 		if !ok {
 			break

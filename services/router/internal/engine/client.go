@@ -411,6 +411,12 @@ func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool
 	return c.e.known(c, text)
 }
 
+// Current implements session.Env. A verdict that is no classifier's has no generation,
+// so that the statement is asked about again.
+func (c *client) Current(v verdict.Verdict) bool {
+	return !v.Passing && v.Generation >= c.generation
+}
+
 // greeted remembers what a server told of itself, for the logins to come.
 func (e *Engine) greeted(l upstream.Login, params []handoff.Parameter) {
 	if len(e.greetings) >= maxGreetings {

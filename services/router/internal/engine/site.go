@@ -195,6 +195,7 @@ func (p *site) giveBack(s *server) {
 		p.discard(s)
 		return
 	}
+	s.checkPooled()
 	if q := e.starving(p); q != nil && s.served {
 		p.Drop()
 		p.forget(s)

@@ -59,6 +59,8 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 	return v, ok
 }
 
+func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
+
 func (o *owner) Unsuited(_ *session.Session, text []byte) {
 	if o.unsuited != nil {
 		o.unsuited(string(text))

@@ -95,7 +95,11 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 		case wire.Bind:
-			q.join(s.verdictOfBind(b, msg))
+			v, ok := s.verdictOfBind(b, msg)
+			if !ok {
+				return asked
+			}
+			q.join(v)
 		case wire.Describe, wire.Execute, wire.Close:
 		case wire.Sync:
 			q.scanned += total
@@ -173,19 +177,46 @@ func unlooked() verdict.Verdict {
 
 // verdictOfBind gives the verdict on the statement that a Bind names, prepared
 // earlier in the sequence or before it. One that is not known is the server's to
-// refuse.
-func (s *Session) verdictOfBind(b, msg []byte) verdict.Verdict {
+// refuse. It reports false if the verdict has been asked for: the one that the
+// statement was prepared with holds no more.
+func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	_, name, _, ok := splitBind(msg)
 	if !ok {
-		return verdict.Unclassified()
+		return verdict.Unclassified(), true
 	}
 	if p := s.seq.defines(b, name); p != nil {
-		return p.verdict
+		return p.verdict, true
 	}
-	if st := s.statement(name); st != nil {
-		return st.verdict
+	st := s.statement(name)
+	switch {
+	case st == nil:
+		return verdict.Unclassified(), true
+	case !s.outdated(st):
+		return st.verdict, true
 	}
-	return verdict.Unclassified()
+	text := st.body[:st.text]
+	v, ok := s.judge(text)
+	if ok {
+		st.verdict, st.cmds = v, s.commands(text, v)
+	}
+	return v, ok
+}
+
+// outdated reports whether a statement's verdict holds no more. What nobody has
+// looked into, and what the router knows by itself, has one that always does.
+func (s *Session) outdated(st *Statement) bool {
+	return !st.raw && st.local.kind == notLocal && !st.forgets && !s.env.Current(st.verdict)
+}
+
+// lasting gives what must be taken for true of a statement that is about to be
+// bound: if its verdict holds no more, and it is too late to ask, it may do anything
+// to the server session.
+func (s *Session) lasting(st *Statement) verdict.Verdict {
+	v := st.verdict
+	if s.outdated(st) {
+		v.Effects |= verdict.Unproven
+	}
+	return v
 }
 
 // verdictOfParse gives the verdict on the Parse that is being sent. Most have been

@@ -345,6 +345,7 @@ func (s *Session) let(slot Slot, how Condition) {
 	case how == Clean && h.stepped:
 		how = Stepped
 	}
+	s.checkRelease(slot, how)
 	*h = held{}
 	if slot == s.at && s.fromClient > 0 {
 		s.discard = true

@@ -29,6 +29,8 @@ type Env interface {
 	Settings() *Settings
 	// Verdict looks a statement up among the verdicts already known.
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
+	// Current reports whether a verdict that was given earlier still holds.
+	Current(v verdict.Verdict) bool
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.

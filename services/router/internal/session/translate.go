@@ -216,7 +216,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 	case !st.raw && !s.prepared(st, true, run):
 		return 0
 	}
-	s.effects(st.verdict, st.cmds)
+	s.effects(s.lasting(st), st.cmds)
 	s.binds(portal, st)
 	o := owed{typ: wire.Bind, st: st}
 	if st.raw || st.server == "" {

@@ -57,6 +57,8 @@ func newClient(r *router, number int) *client {
 
 func (c *client) Settings() *session.Settings { return &c.r.settings }
 
+func (c *client) Current(verdict.Verdict) bool { return true }
+
 func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {
 	switch text[0] {
 	case 'R':
@@ -122,7 +124,7 @@ func (c *client) perform() {
 			c.unread[a.Slot] = nil
 			c.r.release(c, a.Slot, a.How)
 		case session.OpSettle:
-			c.r.probe.join(c, a.Mark)
+			c.r.probe.join(settlement{c, a.Mark}, &c.place)
 		case session.OpAwaitFence:
 			c.awaiting = true
 		case session.OpClose:
@@ -136,6 +138,19 @@ func (c *client) perform() {
 func (c *client) fenceReady() {
 	c.awaiting = false
 	c.s.FenceReady()
+}
+
+// settled takes the position of a probe.
+func (c *client) settled(mark uint64, at fence.Probe) {
+	if c.closed {
+		return
+	}
+	c.step(func() {
+		c.s.Settled(mark, at)
+		if c.awaiting && !c.s.Fence().Dirty() {
+			c.fenceReady()
+		}
+	})
 }
 
 // follow carries the fence over to the primary's timeline.

@@ -33,6 +33,8 @@ type conn struct {
 	status byte
 	writes *record
 	async  bool
+	// saw is what the last read showed, of a replica.
+	saw []record
 
 	owner      *client
 	slot       session.Slot
@@ -94,6 +96,7 @@ func (c *conn) step() {
 	f := strings.Fields(text)
 	switch f[0] {
 	case "R":
+		c.saw = c.srv.log[:c.srv.visible]
 		c.row(c.srv.state[number(f[1])])
 		c.complete("SELECT 1")
 	case "BEGIN":

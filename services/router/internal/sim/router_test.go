@@ -20,6 +20,7 @@ type router struct {
 	tracker  *topology.Tracker
 	settings session.Settings
 	clients  []*client
+	fenced   []*fenced
 	idle     [servers][]*conn
 	probe    prober
 	turn     uint32
@@ -218,6 +219,9 @@ func (r *router) topology(m *bus.Topology) {
 		for _, c := range r.clients {
 			c.follow()
 		}
+		for _, f := range r.fenced {
+			f.follow()
+		}
 	}
 }
 
@@ -256,13 +260,16 @@ type prober struct {
 	position lsn.Position
 }
 
+// settlement is somebody's wait up to a mark.
 type settlement struct {
-	c    *client
+	who interface {
+		settled(mark uint64, at fence.Probe)
+	}
 	mark uint64
 }
 
-func (p *prober) join(c *client, mark uint64) {
-	p.group.Join(settlement{c, mark}, &c.place)
+func (p *prober) join(s settlement, place *fence.Place) {
+	p.group.Join(s, place)
 	p.look()
 }
 
@@ -326,16 +333,7 @@ func (p *prober) settle() {
 	p.asked, p.answered = false, false
 	at := fence.Probe{Position: p.position, Server: p.server}
 	for _, st := range p.group.Done() {
-		c := st.c
-		if c.closed {
-			continue
-		}
-		c.step(func() {
-			c.s.Settled(st.mark, at)
-			if c.awaiting && !c.s.Fence().Dirty() {
-				c.fenceReady()
-			}
-		})
+		st.who.settled(st.mark, at)
 	}
 	p.look()
 }

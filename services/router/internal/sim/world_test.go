@@ -40,6 +40,14 @@ type counts struct {
 	operations, onReplicas, losses, promotions, restarts int
 }
 
+func (c *counts) add(o counts) {
+	c.operations += o.operations
+	c.onReplicas += o.onReplicas
+	c.losses += o.losses
+	c.promotions += o.promotions
+	c.restarts += o.restarts
+}
+
 func (c *counts) operation(op *consistency.Op, r *router) {
 	c.operations++
 	if op.Kind == consistency.Read && !r.w.servers[op.Server].primary {
@@ -47,7 +55,9 @@ func (c *counts) operation(op *consistency.Op, r *router) {
 	}
 }
 
-func newWorld(seed uint64) *world {
+// newWorld has sessions of the router's core, or, for the modes causal and linear,
+// clients that use the fence alone.
+func newWorld(seed uint64, mode string) *world {
 	w := &world{r: rand.New(rand.NewPCG(seed, 3)), timeline: 1, trace: func(string, ...any) {}}
 	for i := range servers {
 		s := &server{w: w, id: i, name: fmt.Sprint("s", i), up: true, primary: i == 0}
@@ -63,8 +73,14 @@ func newWorld(seed uint64) *world {
 		}
 		w.news[i].deliverAll()
 	}
-	for range sessions {
-		w.open()
+	for i := range sessions {
+		if mode == "strict" {
+			w.open()
+			continue
+		}
+		f := &fenced{r: w.router, linear: mode == "linear", log: consistency.NewLog(int32(i))}
+		w.router.fenced = append(w.router.fenced, f)
+		w.logs = append(w.logs, f.log)
 	}
 	return w
 }
@@ -118,6 +134,9 @@ type happening struct {
 func (w *world) possible(list []happening) []happening {
 	add := func(weight int, name string, do func()) { list = append(list, happening{weight, name, do}) }
 	w.ofClients(add)
+	for _, f := range w.router.fenced {
+		f.possible(add)
+	}
 	w.ofServers(add)
 	p := &w.router.probe
 	switch {

@@ -1,4 +1,4 @@
-package cluster
+package staleness
 
 import (
 	"math/rand/v2"
@@ -14,13 +14,20 @@ var (
 )
 
 // clock gives moments of a test by their milliseconds.
-func clock(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+func clock(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// behind puts the two answers together.
+func (s *Samples) behind(i lsn.Incarnation, p lsn.LSN, now time.Duration) (bytes int64, age time.Duration, known, ok bool) {
+	bytes, ok = s.Behind(i, p)
+	at, known := s.AsOf(i, p)
+	return bytes, now - at, known, ok
+}
 
 func TestStalenessIsTheAgeOfTheNewestReplayedSample(t *testing.T) {
-	var s samples
-	s.add(run1, 100, clock(0))
-	s.add(run1, 200, clock(1000))
-	s.add(run1, 300, clock(2000))
+	var s Samples
+	s.Add(run1, 100, clock(0))
+	s.Add(run1, 200, clock(1000))
+	s.Add(run1, 300, clock(2000))
 	for name, c := range map[string]struct {
 		replayed lsn.LSN
 		bytes    int64
@@ -40,9 +47,9 @@ func TestStalenessIsTheAgeOfTheNewestReplayedSample(t *testing.T) {
 }
 
 func TestAnIdleClusterIsNotStale(t *testing.T) {
-	var s samples
+	var s Samples
 	for ms := 0; ms <= 3600_000; ms += 1000 {
-		s.add(run1, 100, clock(ms))
+		s.Add(run1, 100, clock(ms))
 	}
 	if _, age, known, _ := s.behind(run1, 100, clock(3600_010)); !known || age != 10*time.Millisecond {
 		t.Fatalf("a replica of an idle cluster is %v old", age)
@@ -53,9 +60,9 @@ func TestAnIdleClusterIsNotStale(t *testing.T) {
 }
 
 func TestSamplesDieWithThePrimarysRun(t *testing.T) {
-	var s samples
-	s.add(run1, 300, clock(0))
-	s.add(run2, 250, clock(1000)) // the crash lost what was not flushed
+	var s Samples
+	s.Add(run1, 300, clock(0))
+	s.Add(run2, 250, clock(1000)) // the crash lost what was not flushed
 	if bytes, age, known, ok := s.behind(run1, 260, clock(1500)); !ok || !known || bytes != 0 || age != 500*time.Millisecond {
 		t.Fatalf("got %d bytes, %v", bytes, age)
 	}
@@ -65,11 +72,11 @@ func TestSamplesDieWithThePrimarysRun(t *testing.T) {
 }
 
 func TestNothingIsSaidAcrossTimelinesAndSystems(t *testing.T) {
-	var s samples
+	var s Samples
 	if _, _, _, ok := s.behind(run1, 1, clock(0)); ok {
 		t.Fatal("lag behind a primary that was never seen")
 	}
-	s.add(run1, 300, clock(0))
+	s.Add(run1, 300, clock(0))
 	other, forked := run1, run1
 	other.SystemID, forked.Timeline = 8, 2
 	for _, i := range []lsn.Incarnation{other, forked} {
@@ -82,14 +89,14 @@ func TestNothingIsSaidAcrossTimelinesAndSystems(t *testing.T) {
 // However the list is thinned, a replica never looks fresher than it is, and it
 // is known for any position since the first sample.
 func TestThinningOnlyMakesReplicasLookStaler(t *testing.T) {
-	var s samples
+	var s Samples
 	var truth []sample
 	r := rand.New(rand.NewPCG(1, 2))
 	at, l := 0, lsn.LSN(0)
 	for range 5 * maxSamples {
 		at += 1 + r.IntN(1000)
 		l += lsn.LSN(1 + r.IntN(1000))
-		s.add(run1, l, clock(at))
+		s.Add(run1, l, clock(at))
 		truth = append(truth, sample{l, clock(at)})
 	}
 	if len(s.list) > maxSamples {
@@ -98,13 +105,23 @@ func TestThinningOnlyMakesReplicasLookStaler(t *testing.T) {
 	now := clock(at)
 	for i, x := range truth {
 		_, age, known, _ := s.behind(run1, x.lsn, now)
-		if !known || age < now.Sub(x.at) {
-			t.Fatalf("sample %d: replica is %v old, told %v (%v)", i, now.Sub(x.at), age, known)
+		if !known || age < now-x.at {
+			t.Fatalf("sample %d: replica is %v old, told %v (%v)", i, now-x.at, age, known)
 		}
 	}
 	// What is recent is exact.
 	last := truth[len(truth)-10]
-	if _, age, _, _ := s.behind(run1, last.lsn, now); age != now.Sub(last.at) {
-		t.Fatalf("a recent sample was thinned: %v instead of %v", age, now.Sub(last.at))
+	if _, age, _, _ := s.behind(run1, last.lsn, now); age != now-last.at {
+		t.Fatalf("a recent sample was thinned: %v instead of %v", age, now-last.at)
+	}
+}
+
+func TestAskingAllocatesNothing(t *testing.T) {
+	var s Samples
+	for n := range 1000 {
+		s.Add(run1, lsn.LSN(n), clock(n))
+	}
+	if n := testing.AllocsPerRun(100, func() { s.AsOf(run1, 500) }); n != 0 {
+		t.Fatalf("%v allocations, want none", n)
 	}
 }
