@@ -31,7 +31,7 @@ var values = map[string][]string{
 	"application_name":              {"'one'", "'it''s'", `E'a\'b'`, "DEFAULT"},
 	"extra_float_digits":            {"0", "2", "-3", "99"},
 	"bytea_output":                  {"escape", "hex"},
-	"my.client":                       {"'1'", "'2; RESET ALL'", "'--'"},
+	"my.client":                     {"'1'", "'2; RESET ALL'", "'--'"},
 	"default_transaction_isolation": {"'repeatable read'", "serializable", "'read committed'", "DEFAULT"},
 	"default_transaction_read_only": {"on", "off", "DEFAULT"},
 	"transaction_read_only":         {"on", "off"},
