@@ -137,7 +137,7 @@ COMPOSE := deploy/compose/with-docker.sh docker compose --file deploy/compose/co
 compose-up: ## start everything in containers and say how to connect [ROUTERS=n]
 	@PGPILOT_VERSION=$(VERSION) PGPILOT_REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) \
 		$(COMPOSE) up --detach --build --wait $(if $(ROUTERS),--no-recreate --scale router=$(ROUTERS))
-	@echo 'connect with: psql "host=localhost port=$${PGPILOT_PORT:-6432} dbname=pgpilot user=pgpilot"   # password: pgpilot'
+	@echo "connect with: psql 'host=localhost port=$${PGPILOT_PORT:-6432} dbname=pgpilot user=pgpilot'   # password: pgpilot"
 
 .PHONY: compose-down
 compose-down: ## stop the containers and remove them, their networks and their data

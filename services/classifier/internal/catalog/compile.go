@@ -259,11 +259,11 @@ func (k *compiler) addBodies(reads map[string]bool) {
 			k.tree(n, f.Body)
 		case f.Language == "sql" || f.Language == "plpgsql":
 			b := k.bodies.of(f.Language, f.Source, volatile)
-			if b.reason != "" {
-				b.effects |= verdict.Unproven
-			}
-			if b.reason != "" || b.effects != 0 {
-				k.spoil(n, k.nodes[n].label+" "+b.reason, b.effects)
+			switch {
+			case b.reason != "":
+				k.spoil(n, k.nodes[n].label+" "+b.reason, b.effects|verdict.Unproven)
+			case b.effects != 0:
+				k.spoil(n, k.nodes[n].label+" leaves something in the session", b.effects)
 			}
 			for _, u := range b.uses {
 				k.use(n, u)

@@ -58,11 +58,9 @@ type Options struct {
 
 // Clerk gives verdicts. It is safe for concurrent use.
 type Clerk struct {
-	opts  Options
-	cache *lru.Cache[matter, verdict.Verdict]
-	// passing has what was judged with a name that is not known, so that it is parsed
-	// again only when more is known.
-	passing *lru.Cache[matter, hearing]
+	opts    Options
+	cache   *lru.Cache[matter, verdict.Verdict]
+	passing *passing
 	flight  singleflight.Group
 
 	mu sync.RWMutex
@@ -91,7 +89,7 @@ func New(o Options) (*Clerk, error) {
 	if c.cache, err = lru.New[matter, verdict.Verdict](o.Remember); err != nil {
 		return nil, fmt.Errorf("make the verdict cache: %w", err)
 	}
-	if c.passing, err = lru.New[matter, hearing](maxPassing); err != nil {
+	if c.passing, err = newPassing(); err != nil {
 		return nil, fmt.Errorf("make the cache of passing verdicts: %w", err)
 	}
 	if err := o.Metrics.size(c.cache.Len); err != nil {
@@ -102,9 +100,6 @@ func New(o Options) (*Clerk, error) {
 
 // maxStatement is the longest text that is told, in bytes.
 const maxStatement = 4 << 10
-
-// maxPassing is how many passing verdicts are kept.
-const maxPassing = 1000
 
 // Resize changes how many verdicts are kept.
 func (c *Clerk) Resize(n int) { c.opts.Metrics.evicted.Add(float64(c.cache.Resize(n))) }
@@ -125,17 +120,15 @@ func (c *Clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
 func (c *Clerk) Decide(r *verdict.Request) (verdict.Verdict, error) {
 	by := c.opts.Catalogs.Of(r.Database) // waits; a flush when it is known must not be missed below
 	m := matter{unique.Make(r.Database), r.Key}
-	h, ok := c.passing.Get(m)
-	if !ok || h.by != by {
+	h, ok := c.passing.get(m, by)
+	if !ok {
 		h = c.decide(r)
 	}
 	if h.Passing && c.opts.Catalogs.Again(r.Database, h.by) {
 		h = c.decide(r)
 	}
 	if h.Passing {
-		c.passing.Add(m, h)
-	} else {
-		c.passing.Remove(m)
+		c.passing.add(m, h)
 	}
 	return h.Verdict, h.err
 }

@@ -22,7 +22,9 @@ func hear(n *pgquery.Node, c Catalog, without []*pgquery.FuncCall) Opinion {
 	f := finder{catalog: c, reason: reason, effects: effects, without: without}
 	f.visit(m)
 	f.finish()
-	f.take(c.Unseen())
+	if f.reason == "" || runs[name] {
+		f.take(c.Unseen())
+	}
 	o := Opinion{Reason: f.reason, Defines: defines(name), Names: f.names, Template: templates[name]}
 	if f.defines || o.Defines || grants[name] {
 		f.effects |= c.Defining().Effects

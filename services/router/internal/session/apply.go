@@ -21,7 +21,9 @@ import (
 // commands reads what a statement does to settings; nil if it does nothing to them
 // or something that is not followed: then the verdict's effects hold.
 func (s *Session) commands(text []byte, v verdict.Verdict) []settings.Command {
-	if v.Effects&(verdict.Session|verdict.Transaction) == 0 || len(text) > s.env.Settings().MaxText || !s.legible(text) {
+	// SET LOCAL leaves nothing behind, but matters to what is parsed in its transaction.
+	if v.Effects&(verdict.Session|verdict.Transaction) == 0 && (v.Kind == verdict.Read || !settings.BeginsWithSet(text)) ||
+		len(text) > s.env.Settings().MaxText || !s.legible(text) {
 		return nil
 	}
 	cs, ok := settings.Parse(text)
@@ -123,6 +125,7 @@ func (s *Session) onlyPrimary() bool {
 // apply gives the connection in use the session's settings.
 func (s *Session) apply() {
 	s.enter(Applying)
+	s.interrupted = false
 	s.held[s.at].statements.dropUnnamed()
 	from := len(s.built)
 	s.built = append(s.built, wire.Query, 0, 0, 0, 0)
@@ -207,19 +210,25 @@ func (s *Session) applied() {
 	case p == nil:
 		*h.settings = s.set.List().Hash()
 		s.proceed()
+	case p.Code == canceled.Code && !s.interrupted && s.applies < maxApplies:
+		// It was the time limit of the session that had the connection before.
+		backend := h.by.Backend
+		s.let(s.at, Broken)
+		s.applyElsewhere(backend)
 	case s.at == ReplicaSlot && p.Code != canceled.Code:
 		s.unfit = s.unfit.With(h.by.Backend)
 		s.let(s.at, Clean)
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 	default:
+		s.applies = 0
 		s.let(s.at, Clean)
 		s.enter(Queued)
 		s.Refuse(p)
 	}
 }
 
-// maxApplies is how many connections in a row may be lost while they are given the
-// session's settings before the statement fails.
+// maxApplies is how many connections in a row may be lost, or too slow, while they
+// are given the session's settings before the statement fails.
 const maxApplies = 8
 
 // applyElsewhere has the statement at the head go on without the connection that

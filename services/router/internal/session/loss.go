@@ -181,6 +181,7 @@ func (s *Session) Cancel() {
 		s.enter(Queued)
 		s.Refuse(&canceled)
 	case Applying, Busy, Passing:
+		s.interrupted = true
 		s.do(Action{Op: OpCancel, Slot: s.at})
 	}
 }

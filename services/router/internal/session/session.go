@@ -70,6 +70,8 @@ type Session struct {
 	// while they were given the settings.
 	asked   route.Request
 	applies int
+	// interrupted says that the client has asked to cancel what runs.
+	interrupted bool
 	// at is the slot in use while Granted or Busy.
 	at Slot
 

@@ -12,7 +12,7 @@ const (
 	Local
 	// Begin: a transaction block.
 	Begin
-	// Commit: the transaction's end, as PREPARE TRANSACTION is.
+	// Commit: the transaction's end.
 	Commit
 	// Rollback: the transaction's end; nothing of it stays.
 	Rollback
@@ -24,6 +24,8 @@ const (
 	// one. They take effect when the transaction commits.
 	Listen
 	Unlisten
+	// Prepare: PREPARE TRANSACTION, which is as good as COMMIT for settings.
+	Prepare
 )
 
 // Command is what one statement does to settings.

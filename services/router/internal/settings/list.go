@@ -54,7 +54,7 @@ func (l *List) with(c Change) (out List, ok bool) {
 	} else if i := l.find(c.Name); i >= 0 {
 		// What was set with the rights of a role cannot be set again without them.
 		ok = c.Name != role || i == len(settings)-1
-		settings = slices.Delete(settings, i, i+1)
+		settings = slices.DeleteFunc(settings, c.replaces)
 	}
 	if c.SQL != "" {
 		settings = append(settings, c)
@@ -66,15 +66,27 @@ func (l *List) with(c Change) (out List, ok bool) {
 	return List{settings, digest(settings)}, ok && len(settings) <= maxSettings && size <= maxBytes
 }
 
-const role = "role"
+// replaces reports whether nothing is left of a setting after the change. A value of
+// DateStyle may name the style or the order of days and months alone: the other part
+// stays as it was ("Date/Time Output").
+func (c *Change) replaces(s Change) bool {
+	return s.Name == c.Name && (c.Name != dateStyle || c.SQL == "" || c.SQL == s.SQL)
+}
 
-// digest hashes settings, in whatever order they were made.
+const (
+	role             = "role"
+	dateStyle        = "datestyle"
+	statementTimeout = "statement_timeout"
+)
+
+// digest hashes settings, in whatever order they were made, but for those of one
+// parameter.
 func digest(settings []Change) (h Hash) {
 	if len(settings) == 0 {
 		return h
 	}
 	sorted := slices.Clone(settings)
-	slices.SortFunc(sorted, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(sorted, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
 	sum := sha256.New()
 	for _, s := range sorted {
 		sum.Write([]byte(s.Name + "\x00" + s.SQL + "\x00"))
@@ -105,12 +117,25 @@ var laterOnly = map[string]bool{
 }
 
 // AppendSQL appends the statements, separated by semicolons, that give the
-// settings to a connection that has any others.
+// settings to a connection that has any others. The time limit for statements is the
+// last of them: it is not meant for these.
 func (l *List) AppendSQL(b []byte) []byte {
 	b = append(b, "RESET ROLE;RESET ALL"...)
+	limit := ""
 	for _, s := range l.settings {
-		b = append(b, "\n;SET "...) // behind a comment, too
-		b = append(b, s.SQL...)
+		if s.Name == statementTimeout {
+			limit = s.SQL
+			continue
+		}
+		b = appendSet(b, s.SQL)
+	}
+	if limit != "" {
+		b = appendSet(b, limit)
 	}
 	return b
+}
+
+func appendSet(b []byte, sql string) []byte {
+	b = append(b, "\n;SET "...) // behind a comment, too
+	return append(b, sql...)
 }

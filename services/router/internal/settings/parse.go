@@ -14,7 +14,7 @@ const MaxText = 4 << 10
 // begin or end transactions. ok is false for any other, and for what is not to be set on
 // another connection: what decides how statement text is read (client_encoding,
 // standard_conforming_strings), SESSION AUTHORIZATION, a search_path with temporary
-// tables in it. The text must be one that sqltoken reads as the server does.
+// tables in it, temp_buffers, which is not to be changed where there were any. The text must be one that sqltoken reads as the server does.
 func Parse(text []byte) (cs []Command, ok bool) {
 	if len(text) > MaxText || !begins(text) {
 		return nil, false
@@ -41,6 +41,12 @@ func begins(text []byte) bool {
 		return true
 	}
 	return false
+}
+
+// BeginsWithSet reports whether a text may begin with SET, or a comment.
+func BeginsWithSet(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	return len(text) > 0 && (text[0] == '-' || text[0] == '/' || len(text) > 3 && bytes.EqualFold(text[:3], []byte("set")))
 }
 
 // parser takes a text apart. toks are the tokens of the statement at hand that
@@ -163,8 +169,10 @@ func (p *parser) command() (Command, bool) {
 		return Command{Kind: Begin}, true
 	case p.word("commit", "prepared"), p.word("rollback", "prepared"):
 		return Command{}, true
-	case p.word("commit"), p.word("end"), p.word("prepare", "transaction"):
+	case p.word("commit"), p.word("end"):
 		return Command{Kind: Commit}, true
+	case p.word("prepare", "transaction"):
+		return Command{Kind: Prepare}, true
 	case p.word("rollback"), p.word("abort"):
 		if !p.word("work") {
 			p.word("transaction")

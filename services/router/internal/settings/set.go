@@ -21,6 +21,10 @@ func (p *parser) set() (Command, bool) {
 		kind = Local
 	}
 	c, ok := p.assignment()
+	switch c.Name {
+	case "transaction_isolation", "transaction_read_only", "transaction_deferrable":
+		return Command{}, ok // what SET TRANSACTION sets
+	}
 	return Command{Kind: kind, Changes: []Change{c}}, ok
 }
 
@@ -68,13 +72,16 @@ func (p *parser) assignment() (Change, bool) {
 	return p.checked(Change{Name: name, SQL: sql()})
 }
 
+// maxName is how long a name may be that servers do not cut, in bytes (NAMEDATALEN - 1).
+const maxName = 63
+
 // name reads a parameter's name: words with dots between. Servers compare them
-// without regard to case, whether quoted or not.
+// without regard to case, whether quoted or not, and cut them when they are long.
 func (p *parser) name() (string, bool) {
 	var parts []string
 	for {
 		part, ok := p.identifier()
-		if !ok {
+		if !ok || len(part) > maxName {
 			return "", false
 		}
 		parts = append(parts, lower(part))
@@ -88,7 +95,7 @@ func (p *parser) name() (string, bool) {
 // gives the others the name they have now.
 func (p *parser) checked(c Change) (Change, bool) {
 	switch c.Name {
-	case "client_encoding", "standard_conforming_strings", "backslash_quote", "session_authorization", "seed":
+	case "client_encoding", "standard_conforming_strings", "backslash_quote", "session_authorization", "seed", "temp_buffers":
 		return c, false
 	case "sort_mem":
 		c.Name = "work_mem"

@@ -70,6 +70,19 @@ func (t *Tracker) Now() List {
 	return l
 }
 
+// hidden reports whether a parameter is at its default until the transaction ends:
+// RESET ALL passes it by, and what the session has set is back afterwards.
+func (t *Tracker) hidden() bool {
+	for i := range t.levels {
+		for _, c := range t.levels[i].changes {
+			if c.kind == Local && c.SQL == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // rolledBack is the tag of a COMMIT that has found its transaction failed.
 const rolledBack = "ROLLBACK"
 
@@ -79,6 +92,10 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 	case Set, Local:
 		top := t.top()
 		for _, ch := range c.Changes {
+			if ch == (Change{}) && t.hidden() {
+				t.Lose()
+				return
+			}
 			top.changes = append(top.changes, change{ch, c.Kind})
 		}
 		t.bound(top)
@@ -91,6 +108,14 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 			t.levels = t.levels[:0]
 		}
 		t.commit()
+	case Prepare:
+		switch {
+		case string(tag) != rolledBack:
+			t.commit()
+		case t.Open():
+			// Outside of a transaction block, where it does nothing, it says so, too.
+			t.Lose()
+		}
 	case Rollback:
 		t.levels = t.levels[:0]
 	case None, Begin:

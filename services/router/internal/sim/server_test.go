@@ -233,7 +233,8 @@ func (s *server) promote(former *server) {
 	for common < len(s.log) && common < len(former.log) && s.log[common].id == former.log[common].id {
 		common++
 	}
-	s.w.lose(former.log[common:])
+	// A replica that an earlier failover has left behind brings back what that one lost.
+	s.w.lose(append(append([]record(nil), former.log[common:]...), s.log[common:]...))
 	s.primary = true
 	s.write(record{timeline: s.w.nextTimeline()})
 	s.flushed = len(s.log)
