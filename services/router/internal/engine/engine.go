@@ -93,9 +93,11 @@ type Engine struct {
 	drain    poll.Timer
 
 	// work are the goroutines that the loop has started; they end with workCtx.
-	work     sync.WaitGroup
-	workCtx  context.Context
-	stopWork context.CancelFunc
+	work sync.WaitGroup
+	// complained is when it was last said that statements are taken for writes.
+	complained time.Time
+	workCtx    context.Context
+	stopWork   context.CancelFunc
 }
 
 // New prepares an engine. Run starts it.
