@@ -87,17 +87,18 @@ type Engine struct {
 	stranded []*client
 	spare    [][]byte
 
+	// complained is when it was last said that statements are taken for writes.
+	complained time.Time
+
 	stopping bool
 	done     bool
 	tick     poll.Timer
 	drain    poll.Timer
 
 	// work are the goroutines that the loop has started; they end with workCtx.
-	work sync.WaitGroup
-	// complained is when it was last said that statements are taken for writes.
-	complained time.Time
-	workCtx    context.Context
-	stopWork   context.CancelFunc
+	work     sync.WaitGroup
+	workCtx  context.Context
+	stopWork context.CancelFunc
 }
 
 // New prepares an engine. Run starts it.
