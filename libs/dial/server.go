@@ -3,9 +3,11 @@ package dial
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/tcp"
@@ -97,15 +99,29 @@ func (s Server) config(l Login, n *negotiation) (*pgconn.Config, error) {
 	return cfg, nil
 }
 
+// Conn is a connection that is logged in.
+type Conn struct {
+	*pgconn.PgConn
+	// In is where what the server sends is to be read after a Hijack. When a write takes
+	// long, pgconn reads in the background, and such a read may still be waiting: it would take
+	// the first bytes away from whoever read the net.Conn itself.
+	In io.Reader
+}
+
 // Connect logs in. The error is a *pgconn.PgError within if the server refused.
-func (s Server) Connect(ctx context.Context, l Login) (*pgconn.PgConn, error) {
-	var pg *pgconn.PgConn
+func (s Server) Connect(ctx context.Context, l Login) (*Conn, error) {
+	var c Conn
 	err := s.Attempt(l, func(cfg *pgconn.Config) (err error) {
-		pg, err = pgconn.ConnectConfig(ctx, cfg)
+		build := cfg.BuildFrontend
+		cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+			c.In = r
+			return build(r, w)
+		}
+		c.PgConn, err = pgconn.ConnectConfig(ctx, cfg)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open server connection: %w", err)
 	}
-	return pg, nil
+	return &c, nil
 }

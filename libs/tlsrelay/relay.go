@@ -17,6 +17,7 @@ import (
 // Relay is one TLS connection and the near end of its socket pair.
 type Relay struct {
 	secure  *tls.Conn
+	in      io.Reader // what the peer sends
 	carrier *Carrier
 	near    *net.UnixConn
 	raw     syscall.RawConn // near's
@@ -38,7 +39,7 @@ func New(secure *tls.Conn, below *Carrier) (r *Relay, far int, err error) {
 		_ = unix.Close(fds[1])
 		return nil, -1, fmt.Errorf("make a socket pair: %w", err)
 	}
-	r = &Relay{secure: secure, carrier: below, near: c.(*net.UnixConn)}
+	r = &Relay{secure: secure, in: secure, carrier: below, near: c.(*net.UnixConn)}
 	if r.raw, err = r.near.SyscallConn(); err == nil {
 		err = below.SetDeadline(time.Time{})
 	}
@@ -50,6 +51,11 @@ func New(secure *tls.Conn, below *Carrier) (r *Relay, far int, err error) {
 	below.near = r.near
 	return r, fds[1], nil
 }
+
+// ReadThrough says that the peer's bytes are to be read here, before Run: from whoever has
+// read the TLS connection so far and may hold some of them, or be about to take some. It
+// must return the connection's end and its errors.
+func (r *Relay) ReadThrough(in io.Reader) { r.in = in }
 
 // lingerTimeout is how long the peer may take to close its side once it has been
 // told that the connection is over. Closing the socket with unread bytes in it would
@@ -122,7 +128,7 @@ func (r *Relay) inward() error {
 	}()
 	wanted := true
 	for {
-		n, err := r.secure.Read(b)
+		n, err := r.in.Read(b)
 		if n > 0 && wanted {
 			_, werr := r.near.Write(b[:n])
 			wanted = werr == nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -33,7 +34,10 @@ type bench struct {
 	done  chan error
 }
 
-func start(t testing.TB, versions ...uint16) *bench {
+func start(t testing.TB, versions ...uint16) *bench { return startReading(t, nil, versions...) }
+
+// startReading reads the peer through what through gives for the TLS connection.
+func startReading(t testing.TB, through func(io.Reader) io.Reader, versions ...uint16) *bench {
 	t.Helper()
 	leakCheck(t)
 	ca := certtest.NewAuthority(t)
@@ -65,6 +69,9 @@ func start(t testing.TB, versions ...uint16) *bench {
 	r, fd, err := New(secure, below)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if through != nil {
+		r.ReadThrough(through(secure))
 	}
 	f := os.NewFile(uintptr(fd), "far")
 	far, err := net.FileConn(f)
@@ -341,6 +348,15 @@ func TestSilenceIsNoFailure(t *testing.T) {
 	b.say(b.far, "two")
 	b.far.Close()
 	b.hear(b.peer, "two")
+	b.hearEnd(b.peer)
+}
+
+// What an earlier reader of the connection has taken ahead is not lost.
+func TestBytesReadAhead(t *testing.T) {
+	b := startReading(t, func(secure io.Reader) io.Reader { return io.MultiReader(strings.NewReader("ahead, "), secure) })
+	b.say(b.peer, "behind")
+	b.hear(b.far, "ahead, behind")
+	b.far.Close()
 	b.hearEnd(b.peer)
 }
 

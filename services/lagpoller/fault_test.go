@@ -98,7 +98,8 @@ func TestPromotion(t *testing.T) {
 		if m.Primary != "replica1" {
 			t.Fatalf("the primary is %q", m.Primary)
 		}
-		return m.Members[0].Healthy && m.Members[0].Role == bus.Primary && m.Members[1].Healthy
+		now := m.Members[0]
+		return now.Healthy && now.Role == bus.Primary && !now.Incarnation.SameRun(before.Members[0].Incarnation)
 	})
 	if m := lp.scrape(t); m["pgpilot_backend_superseded backend=primary"] != 1 {
 		t.Errorf("metrics: %v", m)

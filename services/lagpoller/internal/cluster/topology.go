@@ -93,7 +93,7 @@ func (s *State) Superseded() []bus.Lag {
 	var out []bus.Lag
 	p := s.members[s.topology.Primary]
 	for _, name := range s.order {
-		if m := s.members[name]; p != nil && m.lag.Role == bus.Primary && m.lag.Healthy && p.succeeds(m) {
+		if m := s.members[name]; p != nil && m.lag.Role == bus.Primary && m.lag.Healthy && m.lag.Error == "" && p.succeeds(m) {
 			out = append(out, m.lag)
 		}
 	}

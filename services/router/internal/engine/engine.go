@@ -87,6 +87,9 @@ type Engine struct {
 	stranded []*client
 	spare    [][]byte
 
+	// complained is when it was last said that statements are taken for writes.
+	complained time.Time
+
 	stopping bool
 	done     bool
 	tick     poll.Timer

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"log/slog"
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -80,7 +83,7 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 		e.Post(func() {
 			if err != nil {
 				e.metrics.Unjudged.Inc()
-				c.log.Debug("statement is taken for a write", obs.KeyError, err)
+				e.complain(c, err)
 				v = fallback
 			} else {
 				e.cache.Put(c.login.Database, key, v)
@@ -88,6 +91,20 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 			e.judged(c, question, v)
 		})
 	})
+}
+
+// complainEvery is the least time between two warnings of the same kind.
+const complainEvery = 10 * time.Second
+
+// complain says that statements are taken for writes. A classifier that does not
+// answer at all, of another build for one, would otherwise show only in that nothing
+// is read from replicas.
+func (e *Engine) complain(c *client, err error) {
+	level := slog.LevelDebug
+	if e.now.Sub(e.complained) >= complainEvery {
+		level, e.complained = slog.LevelWarn, e.now
+	}
+	c.log.Log(e.workCtx, level, "statements are taken for writes, for want of an answer of a classifier", obs.KeyError, err)
 }
 
 // judged gives the session the verdict, unless it has gone on without.

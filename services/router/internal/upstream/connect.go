@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -13,8 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -35,7 +34,7 @@ type Connector struct {
 	longKeys atomic.Bool
 
 	mu      sync.Mutex
-	witness *pgconn.PgConn // guarded by mu; nil when there is none
+	witness *dial.Conn // guarded by mu; nil when there is none
 }
 
 // NewConnector makes a connector. monitor and db are the login that may see when
@@ -86,18 +85,18 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 }
 
 // dial connects.
-func (c *Connector) dial(ctx context.Context, who Credentials, database string, params map[string]string) (*pgconn.PgConn, error) {
+func (c *Connector) dial(ctx context.Context, who Credentials, database string, params map[string]string) (*dial.Conn, error) {
 	return c.means.Load().server.Connect(ctx, dial.Login{User: who.User, Password: who.Password, Database: database, Parameters: params, Newest: c.longKeys.Load()})
 }
 
 // dialMonitor connects with pgpilot's own login.
-func (c *Connector) dialMonitor(ctx context.Context, application string) (*pgconn.PgConn, error) {
+func (c *Connector) dialMonitor(ctx context.Context, application string) (*dial.Conn, error) {
 	m := c.means.Load()
 	return c.dial(ctx, m.monitor, m.db, map[string]string{"application_name": application})
 }
 
 // take turns a connection into a bare descriptor.
-func (c *Connector) take(pg *pgconn.PgConn) (*Made, error) {
+func (c *Connector) take(pg *dial.Conn) (*Made, error) {
 	h, err := pg.Hijack()
 	if err != nil {
 		return nil, fmt.Errorf("take over connection: %w", err)
@@ -111,7 +110,7 @@ func (c *Connector) take(pg *pgconn.PgConn) (*Made, error) {
 		m.Parameters = append(m.Parameters, handoff.Parameter{Name: name, Value: value})
 	}
 	slices.SortFunc(m.Parameters, func(a, b handoff.Parameter) int { return strings.Compare(a.Name, b.Name) })
-	if m.FD, err = c.descriptor(h.Conn); err != nil {
+	if m.FD, err = c.descriptor(h.Conn, pg.In); err != nil {
 		h.Conn.Close()
 		return nil, fmt.Errorf("take over connection: %w", err)
 	}
@@ -120,9 +119,9 @@ func (c *Connector) take(pg *pgconn.PgConn) (*Made, error) {
 
 // descriptor gives the loop's end of a connection: a duplicate of its socket, or,
 // where there is TLS, the far end of a relay.
-func (c *Connector) descriptor(n net.Conn) (int, error) {
+func (c *Connector) descriptor(n net.Conn, in io.Reader) (int, error) {
 	if t, ok := n.(*tls.Conn); ok {
-		return c.relays.start(t)
+		return c.relays.start(t, in)
 	}
 	sc, ok := n.(syscall.Conn)
 	if !ok {
@@ -169,7 +168,7 @@ func (c *Connector) identify(ctx context.Context, m *Made) error {
 const longKeysSince = 18
 
 // serverMajor is zero where the server does not say.
-func serverMajor(pg *pgconn.PgConn) int {
+func serverMajor(pg *dial.Conn) int {
 	version := pg.ParameterStatus("server_version") // "18.1" or "18beta1"
 	if i := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
 		version = version[:i]

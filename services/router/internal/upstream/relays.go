@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -22,9 +23,10 @@ type relays struct {
 
 var errClosed = errors.New("the router is stopping")
 
-// start gives the loop's end of a TLS connection and carries what goes through it.
+// start gives the loop's end of a TLS connection, whose bytes are read from in, and
+// carries what goes through it.
 // After an error the connection is still the caller's.
-func (r *relays) start(t *tls.Conn) (int, error) {
+func (r *relays) start(t *tls.Conn, in io.Reader) (int, error) {
 	below, ok := t.NetConn().(*tlsrelay.Carrier)
 	if !ok {
 		return -1, fmt.Errorf("TLS lies on a %T", t.NetConn())
@@ -38,6 +40,7 @@ func (r *relays) start(t *tls.Conn) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	relay.ReadThrough(in)
 	if r.open == nil {
 		r.open = map[*tlsrelay.Relay]struct{}{}
 	}

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
-func readRun(ctx context.Context, pg *pgconn.PgConn) (lsn.Incarnation, error) {
+func readRun(ctx context.Context, pg *dial.Conn) (lsn.Incarnation, error) {
 	res, err := pg.Exec(ctx, "SELECT "+lsn.RunColumns).ReadAll()
 	if err != nil {
 		return lsn.Incarnation{}, err
