@@ -89,6 +89,10 @@ check-consistency: test-deps build ## judge what sessions see under every kind o
 	PGPILOT_BIN=$(BIN) go test -count=1 -timeout 0 -v ./e2e/faults -for $(FOR) -seed $(SEED) -mode $(MODE)
 	go test -count=1 -timeout 0 -v ./services/router/internal/sim -schedules 100000 -first $(SEED) -mutants
 
+.PHONY: soak
+soak: test-deps build ## have sessions do everything by chance, with small pools, and look at what is left [FOR=15m] [SEED=1]
+	PGPILOT_BIN=$(BIN) go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./e2e/soak -for $(FOR) -seed $(SEED)
+
 .PHONY: check-fmt
 check-fmt:
 	@unformatted=$$(gofmt -l $(MODULES) deploy) && if [ -n "$$unformatted" ]; then \
