@@ -73,9 +73,14 @@ func (e *Engine) lend(c *client) {
 	// A read that this server has lost already waits for a connection that is made
 	// now: the idle ones may be about to die with it.
 	for !r.Read || !r.Tried.Has(choice.Backend) {
-		s, ok := p.Take(c.login.Startup, c.s.Settings())
+		s, ok := p.take(c)
 		if !ok {
 			break
+		}
+		if s.stepper != nil && s.stepper != c {
+			e.queue(c, p, false) // for this one
+			s.reset()
+			return
 		}
 		if s.Run == e.tracker.Run(choice.Backend) {
 			e.hand(c, s, choice.Reason)
@@ -83,7 +88,16 @@ func (e *Engine) lend(c *client) {
 		}
 		p.discard(s)
 	}
-	e.queue(c, p)
+	e.queue(c, p, true)
+}
+
+// take gives the session the connection on which it has moved a sequence, so that it
+// can ask for its value, or one that suits.
+func (p *site) take(c *client) (*server, bool) {
+	if s := c.stepped; s != nil && s.stepper == c && p.Claim(s) {
+		return s, true
+	}
+	return p.Take(c.login.Startup, c.s.Settings())
 }
 
 // kept gives the connection that the session holds already, if it serves.
@@ -160,8 +174,9 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	})
 }
 
-// queue makes the session wait in the pool's queue.
-func (e *Engine) queue(c *client, p *site) {
+// queue makes the session wait in the pool's queue; fill says that there is no
+// connection on its way to it.
+func (e *Engine) queue(c *client, p *site, fill bool) {
 	if p.Waiters() >= e.cfg.Pool.MaxWaiters {
 		e.refuse(c, &session.Problem{
 			Code:    "53300",
@@ -177,7 +192,9 @@ func (e *Engine) queue(c *client, p *site) {
 	// do not all choose the same server.
 	c.count(p.key.Backend, e.tracker.Table().Backends[p.key.Backend].Role)
 	e.limitWait(c)
-	p.fill()
+	if fill {
+		p.fill()
+	}
 }
 
 // strand makes a session wait for a primary to appear.
@@ -312,7 +329,10 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 		return
 	}
 	s.reading(true) // its client may have been slow to take what it sent
-	s.used, s.stepped = how == session.Used, how == session.Stepped
+	s.used = how == session.Used
+	if how == session.Stepped {
+		s.steppedBy(c)
+	}
 	if s.cancels > 0 {
 		s.parked = true // until the last cancel request is over
 		return

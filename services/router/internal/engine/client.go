@@ -47,6 +47,9 @@ type client struct {
 	on      int
 	target  route.Role
 
+	// stepped is the connection on which the session has last moved a sequence.
+	stepped *server
+
 	closing bool // everything is said; close when it has left
 	// ended says that the client has closed its side with requests behind it that are
 	// still to be served.

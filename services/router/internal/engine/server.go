@@ -39,14 +39,23 @@ type server struct {
 	parked  bool
 	// used says that it must be reset before another session gets it.
 	used bool
-	// stepped says the same of the sequences that the server session knows.
-	stepped bool
+	// stepper has moved a sequence there: what lastval and currval say is nobody else's
+	// business. Nil: nobody has since the last reset.
+	stepper *client
+}
+
+// steppedBy notes who has moved a sequence on the connection.
+func (s *server) steppedBy(c *client) {
+	s.stepper, s.Marked = c, c != nil
+	if c != nil {
+		c.stepped = s
+	}
 }
 
 // comeBack brings a connection that nobody has to the pool.
 func (s *server) comeBack() {
 	s.parked = false
-	if s.used || s.stepped {
+	if s.used {
 		s.reset()
 		return
 	}
@@ -144,7 +153,8 @@ var discardSequences = wire.AppendQuery(nil, "DISCARD SEQUENCES")
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
 	all := s.used
-	s.used, s.stepped, s.resetting, s.discarded = false, false, true, false
+	s.used, s.resetting, s.discarded = false, true, false
+	s.steppedBy(nil)
 	if all {
 		s.statements.Clear()
 		s.Settings = settings.Hash{}

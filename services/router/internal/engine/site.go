@@ -196,6 +196,10 @@ func (p *site) giveBack(s *server) {
 		return
 	}
 	s.checkPooled()
+	if s.stepper != nil && p.Waiters() > 0 {
+		s.reset() // it comes back
+		return
+	}
 	if q := e.starving(p); q != nil && s.served {
 		p.Drop()
 		p.forget(s)

@@ -20,6 +20,8 @@ type Key struct {
 type Conn struct {
 	// Startup are the encoded startup parameters it was made with.
 	Startup string
+	// Marked says that it must be reset before another session gets it than the last.
+	Marked bool
 	// Settings is what has been set on it since it was made.
 	Settings settings.Hash
 	// Run is the run of the server it belongs to.
@@ -58,11 +60,11 @@ type Pool[C Member, W comparable] struct {
 }
 
 // Take gives an idle connection with these startup parameters, or ok false. One
-// that has the settings wanted comes first, then one on which nothing has been set;
-// of equals, the most recently used.
+// that has the settings wanted comes first, then one on which nothing has been set, and
+// a marked one last; of equals, the most recently used.
 func (p *Pool[C, W]) Take(startup string, want settings.Hash) (c C, ok bool) {
 	best, rank := -1, 0
-	for i := len(p.idle) - 1; i >= 0 && rank < 3; i-- {
+	for i := len(p.idle) - 1; i >= 0 && rank < 4; i-- {
 		if r := p.idle[i].Pooled().suits(startup, want); r > rank {
 			best, rank = i, r
 		}
@@ -76,18 +78,31 @@ func (p *Pool[C, W]) Take(startup string, want settings.Hash) (c C, ok bool) {
 	return c, true
 }
 
-// suits ranks a connection for a session: 0 if it cannot have it, 3 if it has
+// suits ranks a connection for a session: 0 if it cannot have it, 4 if it has
 // everything that the session wants.
 func (c *Conn) suits(startup string, want settings.Hash) int {
 	switch {
 	case c.Startup != startup:
 		return 0
+	case c.Marked:
+		return 1
 	case c.Settings == want:
-		return 3
+		return 4
 	case c.Settings == settings.Hash{}:
-		return 2
+		return 3
 	}
-	return 1
+	return 2
+}
+
+// Claim takes this connection, if it is idle here.
+func (p *Pool[C, W]) Claim(c C) bool {
+	i := slices.Index(p.idle, c)
+	if i < 0 {
+		return false
+	}
+	p.idle = slices.Delete(p.idle, i, i+1)
+	p.lent++
+	return true
 }
 
 // Wait queues for a connection.

@@ -186,7 +186,13 @@ func TestSettingsRankConnections(t *testing.T) {
 	plain, right, theirs := add("a", settings.Hash{}), add("a", mine), add("a", other)
 	last := add("a", other)
 	add("b", mine)
-	for i, want := range []*conn{right, plain, last, theirs} {
+	marked := add("a", mine)
+	marked.Marked = true
+	if !p.Claim(right) || p.Claim(right) {
+		t.Fatal("an idle connection can be claimed once")
+	}
+	p.Put(right, time.Time{})
+	for i, want := range []*conn{right, plain, last, theirs, marked} {
 		if got, ok := p.Take("a", mine); !ok || got != want {
 			t.Fatalf("connection %d is not the one that suits best", i)
 		}
