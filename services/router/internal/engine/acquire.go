@@ -72,7 +72,7 @@ func (e *Engine) lend(c *client) {
 	p := e.siteOf(choice.Backend, c.login)
 	// A read that this server has lost already waits for a connection that is made
 	// now: the idle ones may be about to die with it.
-	for !r.Read || !r.Tried.Has(choice.Backend) {
+	for !r.Again || !r.Tried.Has(choice.Backend) {
 		s, ok := p.take(c)
 		if !ok {
 			break
@@ -123,7 +123,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	// A session keeps its replica: while that one is behind, it reads from the
 	// primary.
 	e.want(r.Fence)
-	*r = route.Request{Reason: route.ReasonFenceFallback, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Turn: r.Turn}
+	*r = route.Request{Reason: route.ReasonFenceFallback, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Again: r.Again, Turn: r.Turn}
 	return c.conns[session.PrimarySlot]
 }
 

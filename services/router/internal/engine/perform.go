@@ -111,12 +111,16 @@ func (c *client) count(backend int, role route.Role) {
 // cancelOn asks the server to cancel what runs on the connection in the slot. The
 // connection is not lent again until the request is over.
 func (c *client) cancelOn(slot session.Slot) {
-	s := c.conns[slot]
-	if s == nil {
-		return
+	if s := c.conns[slot]; s != nil {
+		s.cancel()
 	}
-	e := c.e
-	target, pid, secret := e.servers[s.site.key.Backend].target, s.pid, s.secret
+}
+
+// cancel asks the server to cancel what runs on the connection.
+func (s *server) cancel() {
+	e := s.e
+	to := e.servers[s.site.key.Backend]
+	target, name, pid, secret := to.target, to.name, s.pid, s.secret
 	s.cancels++
 	e.work.Go(func() {
 		ctx, stop := context.WithTimeout(e.workCtx, cancelTimeout)
@@ -124,12 +128,34 @@ func (c *client) cancelOn(slot session.Slot) {
 		err := target.Cancel(ctx, pid, secret)
 		e.Post(func() {
 			if err != nil {
-				c.log.Warn("cancel request failed", obs.KeyError, err)
+				e.log.Warn("cancel request failed", obs.KeyBackend, name, obs.KeyError, err)
 			}
 			s.canceled()
 			e.runReady()
 		})
 	})
+}
+
+// A server is asked again, cancelsAgain times, to cancel what ran on a connection
+// that has been closed since; first after cancelAgainAfter, then after ten times as
+// long. The request may have come before the statement that was sent before it: a
+// server process that waits for a statement ignores it, and one that computes does
+// not notice that its client is gone.
+const (
+	cancelsAgain     = 2
+	cancelAgainAfter = 250 * time.Millisecond
+)
+
+func (s *server) cancelAgain() {
+	if s.asked == cancelsAgain || s.e.stopping {
+		return
+	}
+	pause := cancelAgainAfter
+	for range s.asked {
+		pause *= 10
+	}
+	s.asked++
+	s.e.timers.Set(&s.again, s.e.now.Add(pause), s.cancel)
 }
 
 // cancelTimeout bounds a cancel request.

@@ -37,6 +37,9 @@ type server struct {
 	// has come back meanwhile.
 	cancels int
 	parked  bool
+	// asked counts the further requests for a connection that is closed.
+	asked int
+	again poll.Timer
 	// used says that it must be reset before another session gets it.
 	used bool
 	// stepper has moved a sequence there: what lastval and currval say is nobody else's
@@ -66,7 +69,9 @@ func (s *server) comeBack() {
 func (s *server) canceled() {
 	s.cancels--
 	switch {
-	case s.cancels > 0 || s.closed:
+	case s.cancels > 0:
+	case s.closed:
+		s.cancelAgain()
 	case s.parked:
 		s.comeBack()
 	case s.owner != nil:
