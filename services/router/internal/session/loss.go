@@ -95,8 +95,12 @@ func (s *Session) loseStatement() {
 // dropOwed forgets what a lost connection owes.
 func (s *Session) dropOwed() {
 	s.takeBack(s.owed.drop(), false)
+	begun := s.set.Begun()
 	s.set.Failed() // for what has been answered, too: nobody knows whether it stayed
 	s.set.Ready(true)
+	if begun {
+		s.changed()
+	}
 	s.unask()
 	s.missing, s.blocked, s.forgetting, s.retreating = nil, false, false, false
 }

@@ -31,11 +31,11 @@ type parsed struct {
 // parsed notes that the next Parse has been sent.
 func (q *sequence) parsed() { q.next = min(q.next+1, len(q.parses)) }
 
-// defines gives the last Parse under a name in the sequence at the start of b; nil
-// for none.
-func (q *sequence) defines(b, name []byte) *parsed {
+// defines gives the last Parse under a name before an offset in the sequence at the
+// start of b; nil for none.
+func (q *sequence) defines(b, name []byte, before int) *parsed {
 	for i := len(q.parses) - 1; i >= 0; i-- {
-		if p := &q.parses[i]; bytes.Equal(b[p.from:p.to], name) {
+		if p := &q.parses[i]; p.from < before && bytes.Equal(b[p.from:p.to], name) {
 			return p
 		}
 	}
@@ -184,7 +184,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	if !ok {
 		return verdict.Unclassified(), true
 	}
-	if p := s.seq.defines(b, name); p != nil {
+	if p := s.seq.defines(b, name, s.seq.scanned); p != nil {
 		return p.verdict, true
 	}
 	st := s.statement(name)

@@ -127,7 +127,8 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	switch h := held.find(st); {
 	case h == nil:
 		s.makeRoom(run, held)
-	case h.stale || s.status == wire.Failed: // the server decides whether it can be parsed
+	case h.stale || s.status == wire.Failed || s.status == wire.InTransaction && s.owed.syncs > 0:
+		// The server decides whether it can be parsed: a sequence before this one may fail.
 		s.closeHidden(run, st.server)
 	default:
 		o.how = made
