@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -83,6 +84,9 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 		e.Post(func() {
 			if err != nil {
 				e.metrics.Unjudged.Inc()
+				if errors.Is(err, verdict.ErrVersion) {
+					e.metrics.Foreign.Inc()
+				}
 				e.complain(c, err)
 				v = fallback
 			} else {
