@@ -152,6 +152,37 @@ func TestVerdictsOfARealCatalog(t *testing.T) {
 	sameAnswers(t, c, s, lines)
 }
 
+// Where rows are converted to another type implicitly, what looks like a column of a row
+// may be a call of any function of that type: t.pg_advisory_lock takes a lock.
+func TestRowsThatAreConvertedImplicitly(t *testing.T) {
+	c := labtest.Start(t, 0)
+	su := superuser(t, c.Primary())
+	exec(t, su, `CREATE TABLE t (id int, v text);
+		CREATE FUNCTION number(t) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT $1.id::bigint';
+		CREATE CAST (t AS bigint) WITH FUNCTION number(t) AS ASSIGNMENT`)
+	const call = "SELECT t.pg_advisory_lock FROM t"
+	before := read(t, c)
+	if o := judge.Judge(call, before); o.Kind != verdict.Read {
+		t.Errorf("%s: a write because of %s, though it cannot be a call", call, o.Reason)
+	}
+	exec(t, su, "DROP CAST (t AS bigint); CREATE CAST (t AS bigint) WITH FUNCTION number(t) AS IMPLICIT; INSERT INTO t VALUES (1, 'x')")
+	after := read(t, c)
+	if o := judge.Judge(call, after); o.Kind != verdict.Write || !o.Effects.Has(verdict.Session) {
+		t.Errorf("%s: %v %v", call, o.Kind, o.Effects)
+	}
+	if o := judge.Judge("SELECT t.id, t.v FROM t", after); o.Kind != verdict.Read {
+		t.Errorf("columns: a write because of %s", o.Reason)
+	}
+	if !before.Spoils(after) {
+		t.Error("the verdicts from before the cast are kept")
+	}
+	exec(t, su, call)
+	var locks int
+	if err := su.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").Scan(&locks); err != nil || locks != 1 {
+		t.Errorf("the call took %d locks (%v): the test shows nothing", locks, err)
+	}
+}
+
 // TestTheJudgesCorpus runs the reads of the judge's own table against a catalog
 // without traps.
 func TestTheJudgesCorpus(t *testing.T) {

@@ -81,6 +81,9 @@ type functionRow struct {
 	Row bool
 	// Extension it belongs to, if any.
 	Extension string
+	// Transaction says that the function has a setting of the transaction (SET in CREATE
+	// FUNCTION), which a standby refuses.
+	Transaction bool
 	// Internal functions take values that no query has: only the server calls them.
 	Internal bool
 	// Source is the body in the function's language, or the name of the C function
@@ -96,7 +99,11 @@ type operatorRow struct {
 	Functions    []uint32
 }
 
-type castRow struct{ ID, Source, Target, Function uint32 }
+type castRow struct {
+	ID, Source, Target, Function uint32
+	// Rows says that rows of some relation or type are converted without being asked.
+	Rows bool
+}
 
 type typeRow struct {
 	ID           uint32

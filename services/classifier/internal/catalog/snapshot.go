@@ -16,6 +16,9 @@ type Snapshot struct {
 	unseen, defining                       judge.Standing
 	// temporary are the names of temporary relations.
 	temporary map[string]bool
+	// rows says that rows are converted to other types implicitly, so that a function of
+	// such a type can be what looks like a column of a row.
+	rows bool
 	// major is the server's release.
 	major int
 }
@@ -74,6 +77,11 @@ func (s *Snapshot) eachOf(u use, f func(entry)) {
 		in(s.functions, func(e entry) bool { return e.takes(1) })
 		in(s.types, any)
 	case useRow:
+		if s.rows {
+			u.kind = useAttribute
+			s.eachOf(u, f)
+			return
+		}
 		// Of PostgreSQL's own functions none that takes a row is dangerous.
 		in(s.functions, func(e entry) bool { return e.takes(1) && e.row && e.schema != systemSchema })
 		in(s.types, func(e entry) bool { return !e.system })
@@ -188,7 +196,7 @@ func (s *Snapshot) Defining() judge.Standing { return s.defining }
 // next: whether something known now stands for something else, or a new function
 // may be what looks like a column.
 func (s *Snapshot) Spoils(next *Snapshot) bool {
-	if !same(s.unseen, next.unseen) || !same(s.defining, next.defining) {
+	if !same(s.unseen, next.unseen) || !same(s.defining, next.defining) || s.rows != next.rows {
 		return true
 	}
 	for _, pair := range [][2]names{{s.functions, next.functions}, {s.operators, next.operators}, {s.types, next.types}, {s.relations, next.relations}} {
