@@ -326,6 +326,11 @@ func (k *compiler) settle() {
 			}
 		}
 	}
+	for _, t := range k.contents.types {
+		if t.ID >= firstUser {
+			k.Snapshot.numbered[t.ID] = k.nodes[k.at(object{inType, t.ID})].standing
+		}
+	}
 	k.Snapshot.defining = k.nodes[k.at(object{inWrite, definition})].standing
 	for _, c := range k.casts {
 		if c.Source < firstUser && c.Target < firstUser {

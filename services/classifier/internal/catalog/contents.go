@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
 // firstUser is FirstUnpinnedObjectId of PostgreSQL's transam.h: what has a
 // smaller number is PostgreSQL's own, and pg_depend does not mention it. The
 // objects of information_schema have greater ones.
-const firstUser = 12000
+const firstUser = verdict.FirstUserType
 
 // OIDs of the system catalogs that objects live in, from PostgreSQL's headers;
 // they are the same in every release.

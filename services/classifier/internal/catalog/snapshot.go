@@ -13,6 +13,8 @@ const systemSchema = "pg_catalog"
 // Snapshot is what names stand for in one database at one time. It never changes.
 type Snapshot struct {
 	functions, operators, types, relations names
+	// numbered are the users' types by their numbers.
+	numbered map[uint32]judge.Standing
 	unseen, defining                       judge.Standing
 	// temporary are the names of temporary relations.
 	temporary map[string]bool
@@ -45,7 +47,8 @@ type entry struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{functions: make(names), operators: make(names), types: make(names), relations: make(names)}
+	return &Snapshot{functions: make(names), operators: make(names), types: make(names), relations: make(names),
+		numbered: make(map[uint32]judge.Standing)}
 }
 
 func (s *Snapshot) add(to names, schema, name string, e entry) {
@@ -148,8 +151,14 @@ func (s *Snapshot) Operator(schema, name string) judge.Standing {
 	return s.standing(use{kind: useOperator, schema: schema, name: name}, "operator")
 }
 
-// Type implements judge.Catalog.
+// Type implements judge.Catalog. Names of PostgreSQL's may be numbers, those of the
+// types of parameters (verdict.AppendTyped).
 func (s *Snapshot) Type(schema, name string) judge.Standing {
+	if n, ok := verdict.TypeNumber(name); ok && schema == systemSchema {
+		if found, ok := s.numbered[n]; ok {
+			return found
+		}
+	}
 	return s.standing(use{kind: useType, schema: schema, name: name}, "type")
 }
 

@@ -46,7 +46,7 @@ func (c *client) Unsuited(_ *session.Session, text []byte) {
 // unchecked reports whether the server may read the text otherwise than the
 // router has lexed it.
 func (c *client) unchecked(r sqltoken.Result) bool {
-	return c.backslashes || c.foreign && r.NonASCII
+	return c.backslashes || c.foreign && r.NonASCII || c.folding && r.NonASCIIName
 }
 
 // judge asks for a statement's verdict.
