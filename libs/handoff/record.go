@@ -86,7 +86,7 @@ type Setting struct {
 	// Name is the parameter's, in lower case.
 	Name string `json:"name"`
 	// SQL is what follows the word SET, in the client's encoding: every byte of it is
-	// ASCII unless that is UTF8.
+	// ASCII unless that is UTF8. Of a parameter of pgpilot's own it is the value.
 	SQL string `json:"sql"`
 }
 
@@ -139,12 +139,13 @@ func (r *Record) Parameter(name string) (string, bool) {
 }
 
 // ServerStartup gives the startup parameters of the server connections that the
-// session may have.
+// session may have, without pgpilot's own.
 func (r *Record) ServerStartup() []Parameter {
+	ps := withoutOwn(r.Startup)
 	if r.Replication == "" {
-		return r.Startup
+		return ps
 	}
-	return append(slices.Clone(r.Startup), Parameter{Name: "replication", Value: r.Replication})
+	return append(slices.Clone(ps), Parameter{Name: "replication", Value: r.Replication})
 }
 
 // encode gives the payload: the JSON's length, the JSON, the unread bytes.

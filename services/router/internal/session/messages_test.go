@@ -156,10 +156,14 @@ func (k kind) encode(args []string) (string, error) {
 	}
 	switch k.name {
 	case "ErrorResponse", "NoticeResponse":
-		if len(strs) != 3 {
-			return "", fmt.Errorf("want severity, code and message")
+		if len(strs) != 3 && len(strs) != 4 {
+			return "", fmt.Errorf("want severity, code, message and perhaps a hint")
 		}
-		return "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00\x00", nil
+		b := "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00"
+		if len(strs) == 4 {
+			b += "H" + strs[3] + "\x00"
+		}
+		return b + "\x00", nil
 	case "Query", "CopyFail", "CommandComplete":
 		return strs[0] + "\x00", nil
 	case "Parse": // text, or name and text and types

@@ -52,7 +52,7 @@ func (q *parameters) all() string {
 	both := maps.Clone(q.session)
 	maps.Copy(both, q.local)
 	for name, v := range both {
-		if v != unset {
+		if v != unset && !settings.IsOwn(name) {
 			out = append(out, name+"="+v)
 		}
 	}
@@ -65,7 +65,10 @@ func (p *postgres) assign(stmt string) bool {
 	q := &p.params
 	f := strings.Fields(stmt)
 	tag := f[0]
+	p.hidesOwn(stmt)
 	switch {
+	case strings.HasSuffix(stmt, " TO never"):
+		return p.error("22023", `invalid value for parameter "pgpilot.freshness": "never"`, neverHint)
 	case tag == "SAVEPOINT" || tag == "RELEASE" || tag == "ROLLBACK":
 		return p.savepoint(tag, f[len(f)-1])
 	case f[1] == "LOCAL":

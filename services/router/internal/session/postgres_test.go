@@ -43,6 +43,9 @@ type portal struct {
 type postgres struct {
 	cl      *cluster
 	replica bool
+	// direct says that no router is in between, so that it has the router's parameters
+	// itself. Others must not get to see them.
+	direct bool
 	// shows is how many writes it has replayed; the primary shows all.
 	shows uint64
 
@@ -126,6 +129,9 @@ func (p *postgres) command(typ byte, body string) {
 		if strings.TrimSpace(strings.Join(stmts, "")) == "" {
 			p.say("EmptyQueryResponse")
 		}
+		if p.mixesOwn(strings.Join(stmts, ";")) {
+			return
+		}
 		p.query(stmts)
 	case wire.FunctionCall:
 		p.say("FunctionCallResponse")
@@ -172,6 +178,7 @@ func (p *postgres) parse(body string) {
 	case p.stmts[name] != nil:
 		p.error("42P05", `prepared statement "`+name+`" already exists`)
 	default:
+		p.hidesOwn(text)
 		p.stmts[name] = &prepared{text, types, p.schema()}
 		p.say("ParseComplete")
 	}
@@ -197,7 +204,7 @@ func (p *postgres) bind(body string) {
 	case st == nil:
 	case p.aborted(st.text):
 		p.error("25P02", abortedMessage)
-	case returnsRows(st.text) && st.version != p.schema():
+	case returnsRows(st.text) && verb(st.text) != "SHOW" && st.version != p.schema():
 		p.error("0A000", "cached plan must not change result type")
 	case name != "" && p.portals[name] != nil:
 		p.error("42P03", `cursor "`+name+`" already exists`)
@@ -209,7 +216,7 @@ func (p *postgres) bind(body string) {
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings" || v == "SHOW"
 }
 
 func (p *postgres) describe(kind byte, name string) {
@@ -227,14 +234,16 @@ func (p *postgres) describe(kind byte, name string) {
 	// PostgreSQL describes what returns no rows in a failed transaction too. The router
 	// does so only where the connection holds it, since nothing can be parsed then: the
 	// one difference that this model leaves out.
-	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE") {
+	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE" && !isOwn(st.text)) {
 		p.error("25P02", abortedMessage)
 		return
 	}
 	if kind == 'S' {
 		p.out = append(p.out, message(wire.ParameterDescription, st.types)...)
 	}
-	if returnsRows(st.text) {
+	if verb(st.text) == "SHOW" {
+		p.describeOwn()
+	} else if returnsRows(st.text) {
 		p.describeRows(st.text, st.version)
 	} else {
 		p.say("NoData")
@@ -319,6 +328,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.writing(stmt)
 	case "DEALLOCATE", "DISCARD":
 		return p.forget(strings.ToUpper(verb), arg)
+	case "SHOW":
+		return p.showOwn(st == nil)
+	case "EXECUTE":
+		return p.error("26000", `prepared statement "`+arg+`" does not exist`)
 	case "SET", "RESET", "SAVEPOINT", "RELEASE":
 		return p.assign(stmt)
 	case "ROLLBACK":
@@ -455,8 +468,8 @@ func (p *postgres) copyData(typ byte, body string) {
 }
 
 // error ends what runs and gives false.
-func (p *postgres) error(code, what string) bool {
-	p.say("ErrorResponse", "ERROR", code, what)
+func (p *postgres) error(code, what string, hint ...string) bool {
+	p.say("ErrorResponse", append([]string{"ERROR", code, what}, hint...)...)
 	p.params.failed = true
 	if p.status == wire.InTransaction {
 		p.status = wire.Failed

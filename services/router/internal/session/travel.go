@@ -44,6 +44,7 @@ func (s *Session) restore(travelled []handoff.Setting) {
 	}
 	s.set = settings.Restore(cs)
 	s.parsing = s.set.List().AtParse()
+	s.own = ownOf(s.set.List().Settings())
 }
 
 // pack gives a statement as it travels. The result shares nothing with it.
