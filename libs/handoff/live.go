@@ -117,6 +117,18 @@ type Portal struct {
 	Statement int `json:"statement"`
 	// Ran says that it has been executed.
 	Ran bool `json:"ran,omitempty"`
+	// Commands are what it does to settings.
+	Commands []Command `json:"commands,omitempty"`
+}
+
+// Command is what a statement does to settings: "set", "local", "begin", "commit",
+// "rollback", "savepoint", "release", "rollback_to", "listen", "unlisten", "prepare" or
+// "none".
+type Command struct {
+	Kind string `json:"kind"`
+	// Name is the savepoint's or the channel's.
+	Name    string    `json:"name,omitempty"`
+	Changes []Setting `json:"changes,omitempty"`
 }
 
 // Fence is a session's fence.

@@ -36,6 +36,7 @@ var unseen = map[string]string{
 	"Live.Written":         "COMMIT counts as a write, too",
 	"Live.Lost":            "the session is pinned then",
 	"Live.Epoch":           "it is only part of names on servers",
+	"Command.Name":         "the session is pinned when it goes back to a savepoint that is not known",
 	"Level.Savepoint":      "the session is pinned when it goes back to a savepoint that is not known",
 	"Held.Stale":           "the server refuses once more", "Held.Params": described, "Held.Rows": described, "Lease.Unnamed": "it is parsed once more",
 }

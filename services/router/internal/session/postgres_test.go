@@ -39,7 +39,7 @@ type portal struct {
 //	rows N, write, LISTEN, UNLISTEN, value (what writes it sees), begin, commit, rollback, fail,
 //	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
-//	DISCARD ALL
+//	DISCARD ALL, and about settings what parameters say
 type postgres struct {
 	cl      *cluster
 	replica bool
@@ -325,7 +325,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.writing(stmt)
 	case "DEALLOCATE", "DISCARD":
 		return p.forget(strings.ToUpper(verb), arg)
-	case "SET", "RESET", "SAVEPOINT", "RELEASE":
+	case "SET", "RESET", "SAVEPOINT", "RELEASE", "SELECT":
 		return p.assign(stmt)
 	case "ROLLBACK":
 		if arg == "TO" {

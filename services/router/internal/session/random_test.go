@@ -63,7 +63,9 @@ func (c *writer) statement() string {
 func (c *writer) setting() string {
 	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
 	name := func() string { return any("a", "b", "tz", "rare") }
-	switch c.r.IntN(9) {
+	switch c.r.IntN(12) {
+	case 9, 10, 11:
+		return fmt.Sprintf("SELECT set_config('%s',%s,%s)", name(), any("'v0'", "'v1'", "NULL"), any("true", "false", "false"))
 	case 0, 1, 2:
 		return fmt.Sprintf("SET %s TO v%d", name(), c.r.IntN(3))
 	case 3:

@@ -25,6 +25,7 @@ var stories = []string{
 	`Query|begin 0 i2 / Parse|a|rows 1 i1 Parse|b|rows 2 i3 Bind|x|b Sync / Describe|Px Close|Sb Sync / Execute|x Sync / Query|commit 0 i3`,
 	`Close|Sq Parse|q|rows 2 i1 Sync / Query|begin 0 i2 / Parse||DEALLOCATE q Bind Execute Sync / Execute Sync / Query|rollback 0 i3`,
 	`Close|Sq Close|Sy Parse|q|rows 2 i1 Parse|y|DEALLOCATE q Sync / Query|begin 0 i2 / Bind|x|y Sync / Execute|x Sync / Execute|x Sync / Query|rollback 0 i3`,
+	`Query|begin 0 i1 / Query|SET a TO v1 / Close|Sp Parse|p|SAVEPOINT s Bind||p Sync / Execute Sync / Query|SET a TO v2 / Query|ROLLBACK TO s / Query|commit 0 i2 / Query|settings 0 i3`,
 	`Query|remember m i1 / Query|recall 0 i2`,
 	`Query|LISTEN c / Query|rows 1 i1 / Query|value 0 i2 / Query|UNLISTEN c / Query|rows 1 i3`,
 	`Query|begin 0 i1 / Query|write 7 i2 / Query|commit 0 i3 / Query|value 0 i4`,

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []han
 	var portals []handoff.Portal
 	for _, p := range []*portal{&s.latest, &s.here} {
 		if inTransaction && p.st != nil {
-			portals = append(portals, handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran})
+			portals = append(portals, handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Commands: packCommands(p.cmds)})
 		}
 	}
 	return t.out, portals
@@ -70,9 +69,32 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 		if sts[p.Statement].local.kind != notLocal {
 			to = &s.here
 		}
-		to.set(p.Name, sts[p.Statement])
+		to.set(p.Name, sts[p.Statement], unpackCommands(p.Commands))
 		to.ran = p.Ran
 	}
+}
+
+// packCommands gives what a portal does to settings as it travels.
+func packCommands(cs []settings.Command) (out []handoff.Command) {
+	for _, c := range cs {
+		p := handoff.Command{Kind: c.Kind.String(), Name: c.Name}
+		for _, ch := range c.Changes {
+			p.Changes = append(p.Changes, handoff.Setting{Name: ch.Name, SQL: ch.SQL})
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func unpackCommands(travelled []handoff.Command) (out []settings.Command) {
+	for _, p := range travelled {
+		c := settings.Command{Kind: settings.KindOf(p.Kind), Name: p.Name}
+		for _, ch := range p.Changes {
+			c.Changes = append(c.Changes, settings.Change{Name: ch.Name, SQL: ch.SQL})
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // pack gives a statement as it travels. The result shares nothing with it.
@@ -206,8 +228,6 @@ func (h *heldStatement) unpack(p *handoff.Held) {
 	h.told.unpack(p.Params, p.Rows)
 }
 
-var changeKinds = map[settings.Kind]string{settings.Set: "set", settings.Local: "local", settings.Listen: "listen", settings.Unlisten: "unlisten"}
-
 // settingsLeave packs what the client has set.
 func (s *Session) settingsLeave(l *handoff.Live) {
 	b := s.set.Depart()
@@ -217,7 +237,7 @@ func (s *Session) settingsLeave(l *handoff.Live) {
 	for _, level := range b.Levels {
 		out := handoff.Level{Savepoint: level.Savepoint}
 		for _, c := range level.Changes {
-			out.Changes = append(out.Changes, handoff.Change{Setting: handoff.Setting{Name: c.Name, SQL: c.SQL}, Kind: changeKinds[c.Kind]})
+			out.Changes = append(out.Changes, handoff.Change{Setting: handoff.Setting{Name: c.Name, SQL: c.SQL}, Kind: c.Kind.String()})
 		}
 		l.Levels = append(l.Levels, out)
 	}
@@ -233,7 +253,7 @@ func (s *Session) settingsArrive(l *handoff.Live) {
 	for _, level := range l.Levels {
 		in := settings.Level{Savepoint: level.Savepoint}
 		for _, c := range level.Changes {
-			in.Changes = append(in.Changes, settings.Made{Change: settings.Change{Name: c.Name, SQL: c.SQL}, Kind: kindOf(c.Kind)})
+			in.Changes = append(in.Changes, settings.Made{Change: settings.Change{Name: c.Name, SQL: c.SQL}, Kind: settings.KindOf(c.Kind)})
 		}
 		b.Levels = append(b.Levels, in)
 	}
@@ -241,17 +261,3 @@ func (s *Session) settingsArrive(l *handoff.Live) {
 	now := s.set.Now()
 	s.parsing, s.epoch = now.AtParse(), l.Epoch
 }
-
-// kindOf reads a kind; one that is not known here is one that ends with the
-// transaction, as every kind does that changes nothing for good.
-func kindOf(name string) settings.Kind {
-	for k, n := range changeKinds {
-		if n == name {
-			return k
-		}
-	}
-	return settings.None
-}
-
-// packPortalName keeps names that servers' messages quote readable in logs.
-var _ = base64.RawURLEncoding

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,6 +83,12 @@ func judge(text string) verdict.Verdict {
 			if f[1] == stepping {
 				v.Effects |= verdict.Sequences
 			}
+		case "SELECT":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Session
+			if s == text {
+				v.Detail = calling(text)
+			}
 		case "SET", "RESET":
 			v.Kind = verdict.Write
 			if f[1] != "LOCAL" {
@@ -95,6 +102,17 @@ func judge(text string) verdict.Verdict {
 		}
 	}
 	return v
+}
+
+// calling gives the detail of SELECT set_config('a','v',false), with NULL for the value
+// or true for false.
+func calling(text string) *verdict.Detail {
+	_, value, local := calls(text)
+	s := verdict.Setting{Name: verdict.Operand{Literal: 1}, Value: verdict.Operand{Literal: 2}, Local: verdict.Operand{Word: strconv.FormatBool(local)}}
+	if value == "NULL" {
+		s.Value = verdict.Operand{Word: "null"}
+	}
+	return &verdict.Detail{Parts: []verdict.Part{{Settings: []verdict.Setting{s}}}}
 }
 
 func (w *world) act(a session.Action, data []byte) {
@@ -134,7 +152,7 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 		return // the server model looks again when it executes
 	}
 	text := strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")
-	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read {
+	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil {
 		return
 	}
 	broken("%.60q is sent while the fence is clean", data)
@@ -157,7 +175,11 @@ func (p *postgres) accountedSettings() {
 	var cs []settings.Change
 	for name, v := range p.params.session {
 		if v != unset {
-			cs = append(cs, settings.Change{Name: name, SQL: name + " TO " + v})
+			c := settings.Change{Name: name, SQL: name + " TO " + v}
+			if v[0] == '\'' {
+				c.SQL = `"` + name + `" TO ` + v
+			}
+			cs = append(cs, c)
 		}
 	}
 	if l := settings.Of(cs); l.Hash() != p.params.account {

@@ -1,5 +1,10 @@
 package settings
 
+import (
+	"slices"
+	"strings"
+)
+
 // Tracker follows what a session has set, as the server says that statements have
 // run: a transaction that fails undoes what it has set, and so does ROLLBACK TO. The
 // zero value has nothing set.
@@ -18,6 +23,12 @@ type Tracker struct {
 type level struct {
 	savepoint string
 	changes   []change
+}
+
+// replace removes what was local of an application's parameter: it may be set anew for
+// each row, and nothing depends on its values but the last.
+func (l *level) replace(name string) {
+	l.changes = slices.DeleteFunc(l.changes, func(c change) bool { return c.kind == Local && c.Name == name })
 }
 
 // change is one of a parameter or, by how it was made, of a channel called Name.
@@ -92,6 +103,9 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 			if ch == (Change{}) && t.hidden() {
 				t.Lose()
 				return
+			}
+			if c.Kind == Local && strings.Contains(ch.Name, ".") {
+				top.replace(ch.Name)
 			}
 			top.changes = append(top.changes, change{ch, c.Kind})
 		}

@@ -56,3 +56,17 @@ func Arrive(b Baggage) Tracker {
 	}
 	return t
 }
+
+var kindNames = [...]string{
+	None: "none", Set: "set", Local: "local", Begin: "begin", Commit: "commit", Rollback: "rollback", Savepoint: "savepoint",
+	Release: "release", RollbackTo: "rollback_to", Listen: "listen", Unlisten: "unlisten", Prepare: "prepare",
+}
+
+// String gives the name that travels.
+func (k Kind) String() string { return kindNames[k] }
+
+// KindOf reads what String gives. A name that is not known is a newer router's, of whose
+// records the version says so.
+func KindOf(name string) Kind {
+	return Kind(max(0, slices.Index(kindNames[:], name)))
+}
