@@ -115,7 +115,7 @@ func (s *Session) messageAlone(typ byte, msg []byte) *Problem {
 		if p != nil {
 			return p
 		}
-		s.binds(portal, st.formatted(formats))
+		s.binds(portal, st.formatted(formats), nil)
 		s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
 	case wire.Describe:
 		kind, name, _ := splitTarget(msg)

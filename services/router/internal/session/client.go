@@ -238,7 +238,7 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
 	o := s.simple(typ)
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
-		o.cmds = s.commands(text, s.verdict)
+		o.cmds, s.verdict = s.queried(text, s.verdict)
 	}
 	s.effects(s.verdict, o.cmds)
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {

@@ -213,7 +213,7 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 			s.owed.sent(owed{typ: wire.Close, how: hide})
 			run.build(func(b []byte) []byte { return append(b, wire.Close, 0, 0, 0, 6, 'P', 0) })
 		}
-		s.binds(portal, st.formatted(formats))
+		s.binds(portal, st.formatted(formats), nil)
 		s.answerHere(owed{typ: wire.Bind, st: st}, run)
 	}
 	return s.drop(total, rest)
@@ -227,8 +227,8 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 		return s.executeHere(total, run)
 	}
 	o := owed{typ: wire.Execute}
-	if ok && s.latest.is(name) {
-		o.cmds, s.latest.ran = s.latest.st.cmds, true
+	if ok && s.latest.is(name) && !s.latest.ran {
+		o.cmds, s.latest.ran = s.latest.cmds, true
 	}
 	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.latest.is(name) && s.latest.st.forgets {

@@ -40,8 +40,11 @@ func (p *postgres) mixesOwn(text string) bool {
 	return false
 }
 
-func (p *postgres) describeOwn() {
+func (p *postgres) describeOwn(binary bool) {
 	d := pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("pgpilot.freshness"), DataTypeOID: 25, DataTypeSize: -1, TypeModifier: -1}}}
+	if binary {
+		d.Fields[0].Format = 1
+	}
 	b, err := d.Encode(nil)
 	if err != nil {
 		panic(err)
@@ -51,7 +54,7 @@ func (p *postgres) describeOwn() {
 
 func (p *postgres) showOwn(simple bool) bool {
 	if simple {
-		p.describeOwn()
+		p.describeOwn(false)
 	}
 	v := p.params.value("pgpilot.freshness")
 	if v == unset {

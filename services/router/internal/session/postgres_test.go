@@ -30,16 +30,18 @@ type portal struct {
 	st   *prepared
 	sent int // rows
 	done bool
+	// binary says that columns are to come in this format.
+	binary bool
 }
 
 // postgres is a model of one server process: the message flow of PostgreSQL
 // (documentation, "Message Flow"), with statements of a few words. A statement
 // is a verb, an argument and an id, which its answers carry:
 //
-//	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
+//	rows N, write, LISTEN, UNLISTEN, value (what writes it sees), begin, commit, rollback, fail,
 //	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
-//	DISCARD ALL
+//	DISCARD ALL, and about settings what parameters say
 type postgres struct {
 	cl      *cluster
 	replica bool
@@ -59,8 +61,11 @@ type postgres struct {
 	portals  map[string]*portal
 	deferred bool
 	memory   string
-	params   parameters
-	dead     bool // it has ended its process
+	// listens and stepped say that the session listens, outside of transactions only, and
+	// that it has moved a sequence.
+	listens, stepped bool
+	params           parameters
+	dead             bool // it has ended its process
 	// version is what it shows of the cluster's; the primary shows all.
 	version int
 	// writing is called before a write.
@@ -68,6 +73,9 @@ type postgres struct {
 	// statements is the account of the connection to it.
 	statements session.Statements
 }
+
+// stepping is the argument of a write that moves a sequence.
+const stepping = "7"
 
 func newPostgres(cl *cluster, replica bool) *postgres {
 	return &postgres{cl: cl, status: wire.Idle, replica: replica, stmts: map[string]*prepared{}, portals: map[string]*portal{}, params: newParameters(), writing: func(string) {}}
@@ -198,7 +206,7 @@ func (p *postgres) lookup(name string) *prepared {
 
 func (p *postgres) bind(body string) {
 	name, rest, _ := strings.Cut(body, "\x00")
-	stmt, _, _ := strings.Cut(rest, "\x00")
+	stmt, rest, _ := strings.Cut(rest, "\x00")
 	st := p.lookup(stmt)
 	switch {
 	case st == nil:
@@ -209,7 +217,7 @@ func (p *postgres) bind(body string) {
 	case name != "" && p.portals[name] != nil:
 		p.error("42P03", `cursor "`+name+`" already exists`)
 	default:
-		p.portals[name] = &portal{st: st}
+		p.portals[name] = &portal{st: st, binary: rest == "\x00\x00\x00\x00\x00\x01\x00\x01"}
 		p.say("BindComplete")
 	}
 }
@@ -221,10 +229,11 @@ func returnsRows(text string) bool {
 
 func (p *postgres) describe(kind byte, name string) {
 	var st *prepared
+	binary := false
 	if kind == 'S' {
 		st = p.lookup(name)
 	} else if o := p.portals[name]; o != nil {
-		st = o.st
+		st, binary = o.st, o.binary
 	} else {
 		p.error("34000", `portal "`+name+`" does not exist`)
 	}
@@ -242,7 +251,7 @@ func (p *postgres) describe(kind byte, name string) {
 		p.out = append(p.out, message(wire.ParameterDescription, st.types)...)
 	}
 	if verb(st.text) == "SHOW" {
-		p.describeOwn()
+		p.describeOwn(binary)
 	} else if returnsRows(st.text) {
 		p.describeRows(st.text, st.version)
 	} else {
@@ -332,7 +341,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		return p.showOwn(st == nil)
 	case "EXECUTE":
 		return p.error("26000", `prepared statement "`+arg+`" does not exist`)
-	case "SET", "RESET", "SAVEPOINT", "RELEASE":
+	case "SET", "RESET", "SAVEPOINT", "RELEASE", "SELECT":
 		return p.assign(stmt)
 	case "ROLLBACK":
 		if arg == "TO" {
@@ -368,7 +377,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 				p.row(strconv.Itoa(i), id, version)
 			}
 		}
+	case "LISTEN", "UNLISTEN":
+		p.listens = verb == "LISTEN"
 	case "write", "defer":
+		p.stepped = p.stepped || arg == stepping
 		p.cl.writes++
 		p.cl.ran[id]++
 		p.deferred = p.deferred || verb == "defer"
@@ -417,7 +429,7 @@ func (p *postgres) forget(verb, name string) bool {
 			}
 		}
 		if verb == "DISCARD" {
-			p.memory = ""
+			p.memory, p.listens, p.stepped = "", false, false
 			clear(p.params.session)
 			p.params.end(true)
 		}

@@ -63,9 +63,11 @@ func (c *writer) statement() string {
 func (c *writer) setting() string {
 	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
 	name := func() string { return any("a", "b", "tz", "rare") }
-	switch c.r.IntN(10) {
-	case 9:
+	switch c.r.IntN(13) {
+	case 12:
 		return c.own()
+	case 9, 10, 11:
+		return fmt.Sprintf("SELECT set_config('%s',%s,%s)", name(), any("'v0'", "'v1'", "NULL"), any("true", "false", "false"))
 	case 0, 1, 2:
 		return fmt.Sprintf("SET %s TO v%d", name(), c.r.IntN(3))
 	case 3:
@@ -298,40 +300,59 @@ var (
 // way of cutting the streams, and reads going to a replica that lags.
 func TestLikeADirectConnection(t *testing.T) {
 	for n := range *seeds {
-		seed(t, *from+n, func(r *rand.Rand) {
-			c := &writer{r: r}
-			for range 1 + r.IntN(6) {
-				c.group()
-			}
-			w := newWorld(r, c.out)
-			w.o.settings.PerSession = r.IntN(3) == 0
-			w.o.settings.MaxStatements = 1 + r.IntN(4)
-			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
-			w.o.perform()
-			greeting := len(w.got)
-			for {
-				es := w.events()
-				if len(es) == 0 && w.settled() {
-					break
-				}
-				if len(es) > 0 {
-					es[r.IntN(len(es))]()
-				}
-				w.bounded()
-			}
-			if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
-				broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
-			}
-			want := direct(c.out)
-			if !bytes.Equal(alike(w.got[greeting:]), alike(want)) {
-				p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
-				broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
-			}
-		})
+		seed(t, *from+n, func(r *rand.Rand) { likeDirect(r, false, false, nil) })
 		if t.Failed() {
 			return
 		}
 	}
+}
+
+// likeDirect runs one random course. If moves is set the session goes on, at safe points
+// taken by chance, as one made of its record, in which tamper has changed something; blind
+// says that only what its client sees counts. It gives how often it has moved.
+func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int {
+	c := &writer{r: r}
+	switch {
+	case moves && r.IntN(8) == 0:
+		c.story(alone)
+	default:
+		for range 1 + r.IntN(6) {
+			if moves && r.IntN(2) == 0 {
+				c.story(stories)
+				continue
+			}
+			c.group()
+		}
+	}
+	w := newWorld(r, c.out)
+	w.moves, w.tamper, w.o.blind = moves, tamper, blind
+	w.o.settings.PerSession = r.IntN(3) == 0
+	w.o.settings.MaxStatements = 1 + r.IntN(4)
+	w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
+	w.o.perform()
+	greeting := len(w.got)
+	for {
+		es := w.events()
+		if len(es) == 0 && w.settled() {
+			break
+		}
+		if len(es) > 0 {
+			es[r.IntN(len(es))]()
+		}
+		w.bounded()
+	}
+	if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
+		broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
+	}
+	want := direct(c.out)
+	if !bytes.Equal(alike(w.got[greeting:]), alike(want)) {
+		p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
+		broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
+	}
+	if moves && w.o.s.Phase() == session.Idle && r.IntN(4) == 0 {
+		w.o.client(message(wire.Terminate, ""))
+	}
+	return w.moved
 }
 
 // alike writes what is no difference in one way: in a failed transaction a portal

@@ -392,8 +392,32 @@ func judgement(args []string) verdict.Verdict {
 		case "unproven":
 			v.Effects |= verdict.Unproven
 		}
+		if args, ok := strings.CutPrefix(a, "set_config="); ok {
+			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}
+		}
 	}
 	return v
+}
+
+// settingsOf reads calls of set_config by their arguments: 'N for a constant, $N for a
+// parameter, a word for itself.
+func settingsOf(args string) (out []verdict.Setting) {
+	for call := range strings.SplitSeq(args, ";") {
+		var ops [3]verdict.Operand
+		for i, a := range strings.Split(call, ",") {
+			n, err := strconv.Atoi(a[1:])
+			switch {
+			case a[0] == '\'' && err == nil:
+				ops[i].Literal = n
+			case a[0] == '$' && err == nil:
+				ops[i].Param = n
+			default:
+				ops[i].Word = a
+			}
+		}
+		out = append(out, verdict.Setting{Name: ops[0], Value: ops[1], Local: ops[2]})
+	}
+	return out
 }
 
 // grant reads a slot and options. Backend 0 is the primary, 1 a replica; conn=

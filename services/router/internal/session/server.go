@@ -213,6 +213,10 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		if all {
 			s.completed(&front, msg[wire.HeaderSize:])
 		}
+	case wire.PortalSuspended:
+		if len(front.cmds) > 0 { // its only row has been computed
+			s.ran(&front.cmds[0], nil)
+		}
 	}
 	return pass
 }

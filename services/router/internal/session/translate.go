@@ -209,16 +209,17 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		s.fail(run, unknown(string(name)))
 		return s.drop(total, rest)
 	case st == nil:
-		s.binds(portal, nil)
+		s.binds(portal, nil, nil)
 		s.effects(verdict.Unclassified(), nil) // something prepared with SQL, if it is there
 		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
 		return s.bindHere(st, portal, total, rest, run)
-	case !st.raw && !s.prepared(st, true, run):
+	case s.awaitsBind(st, total, len(rest)) || !st.raw && !s.prepared(st, true, run):
 		return 0
 	}
-	s.effects(s.lasting(st), st.cmds)
-	s.binds(portal, st)
+	cmds, v := s.bindings(st, rest[:min(total, len(rest))])
+	s.effects(v, cmds)
+	s.binds(portal, st, cmds)
 	o := owed{typ: wire.Bind, st: st}
 	if st.raw || st.server == "" {
 		return s.pass(o, total, rest, all, at, run)
