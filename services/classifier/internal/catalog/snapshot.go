@@ -14,8 +14,8 @@ const systemSchema = "pg_catalog"
 type Snapshot struct {
 	functions, operators, types, relations names
 	// numbered are the users' types by their numbers.
-	numbered map[uint32]judge.Standing
-	unseen, defining                       judge.Standing
+	numbered         map[uint32]judge.Standing
+	unseen, defining judge.Standing
 	// temporary are the names of temporary relations.
 	temporary map[string]bool
 	// rows says that rows are converted to other types implicitly, so that a function of

@@ -24,7 +24,7 @@ func TestDetail(t *testing.T) {
 		"PREPARE p AS SELECT 1": {{Effects: verdict.Session, Prepare: &verdict.Prepare{Name: "p", Kind: verdict.Read}}},
 		`PREPARE "P 1" (int) AS INSERT INTO t VALUES ($1, nextval('s'))`: {{Effects: verdict.Session | verdict.Sequences,
 			Prepare: &verdict.Prepare{Name: "P 1", Effects: verdict.Sequences}}},
-		"PREPARE p (int, text[]) AS SELECT 1":            {{Effects: verdict.Session, Prepare: &verdict.Prepare{Name: "p", Kind: verdict.Read}}},
+		"PREPARE p (int, text[]) AS SELECT 1": {{Effects: verdict.Session, Prepare: &verdict.Prepare{Name: "p", Kind: verdict.Read}}},
 		"PREPARE p (nowhere) AS SELECT 1": {{Effects: verdict.Session | verdict.Unproven,
 			Prepare: &verdict.Prepare{Name: "p", Effects: verdict.Unproven}}},
 		"EXECUTE p":                                      {{Effects: verdict.Unproven, Execute: &verdict.Execute{Name: "p", Kind: verdict.Read}}},

@@ -15,6 +15,8 @@ import (
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -268,7 +270,7 @@ func (e *Engine) apply(c *config.Config) error {
 	e.cfg, e.users, e.targets = c, users, targets
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
-		Strict:     c.Fencing.Mode == config.Strict,
+		Values:     valuesOf(c),
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 
@@ -281,6 +283,12 @@ func (e *Engine) apply(c *config.Config) error {
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil
+}
+
+// valuesOf gives what holds for all sessions that ask for nothing else.
+func valuesOf(c *config.Config) override.Values {
+	mode, _ := fence.ParseMode(c.Fencing.Mode) // validated
+	return override.Values{Mode: mode}
 }
 
 // policyOf gives a policy by its name in the configuration.
