@@ -2,7 +2,6 @@ package news
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -94,7 +93,7 @@ func (p *Paper) warmUp(r Reader) {
 			p.warmth.settle(got)
 		}
 		var again <-chan time.Time
-		if err == nil || here == 0 && errors.Is(err, bus.ErrSilence) {
+		if err == nil {
 			pause = warmUpAgain
 		} else {
 			p.env.Log.Debug("no verdicts from the bus yet", obs.KeyError, err)
@@ -105,6 +104,7 @@ func (p *Paper) warmUp(r Reader) {
 		case <-p.ctx.Done():
 			return
 		case <-connected:
+			pause = warmUpAgain
 		case <-again:
 		}
 	}
