@@ -409,3 +409,22 @@ func TestHints(t *testing.T) {
 		t.Errorf("the warnings are %q", warnings)
 	}
 }
+
+// TestAllToPrimary throws the emergency switch under sessions that are there, and back:
+// no hint and no session leads around it.
+func TestAllToPrimary(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	primary := cluster.Primary().Port
+	r.awaitReplicas(cluster.Replica(1), cluster.Replica(2))
+	c := r.connect()
+	c.must("SET pgpilot.route = 'replica'")
+	r.until("a read runs on a replica", func() bool { return c.port() != primary })
+	r.configure(func(c *config.Config) { c.Routing.AllToPrimary = true })
+	r.until("the switch is thrown", func() bool { return c.port() == primary })
+	if got := c.one("SELECT inet_server_port() /* pgpilot: replica */"); got != strconv.Itoa(primary) || c.route().Reason != "all_to_primary" {
+		t.Errorf("a read with a hint runs on port %s: %+v", got, c.route())
+	}
+	r.configure(func(c *config.Config) { c.Routing.AllToPrimary = false })
+	r.until("the switch is back", func() bool { return c.port() != primary })
+}
