@@ -55,8 +55,12 @@ func serve(ctx context.Context, env *service.Env) error {
 	loop, err = engine.New(engine.Options{
 		Config: env.Config, Log: env.Log, Secret: sqltoken.Secret(secret),
 		Judge: judge.Ask, Want: paper.Want,
-		Ended:   func(session string) { links.Ended(session) },
-		Metrics: engine.NewMetrics(env.Metrics),
+		Ended:    func(session string) { links.Ended(session) },
+		Began:    func(session string, from *intake.Link) { links.Began(session, from) },
+		Moved:    func(session string, to *intake.Link) { links.Moved(session, to) },
+		Stopping: func() { links.Stopping() },
+		Way:      func() *intake.Link { return links.Way() },
+		Metrics:  engine.NewMetrics(env.Metrics),
 	})
 	if err != nil {
 		return err
