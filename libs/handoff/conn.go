@@ -69,7 +69,9 @@ func (c *Conn) SendSession(r *Record, fds ...int) error {
 }
 
 // SendEncoded does the same with what Encode has made of the record.
-func (c *Conn) SendEncoded(payload []byte, fds ...int) error { return c.send(TypeSession, payload, fds) }
+func (c *Conn) SendEncoded(payload []byte, fds ...int) error {
+	return c.send(TypeSession, payload, fds)
+}
 
 func (c *Conn) send(t Type, body []byte, fds []int) error {
 	if len(fds) > MaxFDs {

@@ -23,7 +23,9 @@ type client struct {
 	s     *session.Session
 	log   *slog.Logger
 	login upstream.Login
-	conns [2]*server
+	// settings are those of the login's sessions.
+	settings *session.Settings
+	conns    [2]*server
 
 	// context and major are what statements of this session are keyed with.
 	context sqltoken.Context
@@ -160,6 +162,7 @@ func (e *Engine) begin(a arrival) error {
 	if err := c.open(e, a.fds[0], c, poll.In|poll.PeerClosed); err != nil {
 		return err
 	}
+	c.settings = e.settingsFor(c.login)
 	leased, err := e.takeLeases(c, rec, a.fds[1:])
 	if err != nil {
 		c.letLoose()
@@ -465,7 +468,7 @@ func (e *Engine) Leave(sessions []string) {
 }
 
 // Settings implements session.Env.
-func (c *client) Settings() *session.Settings { return &c.e.settings }
+func (c *client) Settings() *session.Settings { return c.settings }
 
 // Keep implements session.Env.
 func (c *client) Keep(b []byte) []byte { return c.e.keep(b) }

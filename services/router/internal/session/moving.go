@@ -51,7 +51,7 @@ func (s *Session) Safe() bool {
 		return false
 	case s.pins != 0 && !s.held[PrimarySlot].ok:
 		return false
-	case s.missing != nil, s.asking, s.blocked, s.retreating:
+	case s.missing != nil, s.behind != nil, s.asking, s.blocked, s.retreating:
 		return false
 	}
 	return s.again == nil || s.phase == Queued || s.phase == Settling
@@ -120,6 +120,7 @@ func (s *Session) pack(d *Departure) {
 // Arrive makes a session of its record. Start begins it, or has it go on.
 func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	s := &Session{env: env, rec: rec, status: wire.Idle}
+	s.startOwn()
 	l := rec.Live
 	if l == nil {
 		return s
