@@ -163,8 +163,8 @@ func TestRouterStoppedLetsTransactionsFinish(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	r.start(rundir.Listener, 1)
 	r.start(rundir.Router, 1)
+	r.start(rundir.Listener, 1)
 	c := r.connect()
 	c.must("INSERT INTO t VALUES (3)")
 	if got := c.one("SELECT count(*) FROM t"); got != "17" {

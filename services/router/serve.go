@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -16,10 +17,6 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/news"
 )
-
-// drainTimeout is how long sessions in the middle of something may go on after
-// SIGTERM.
-const drainTimeout = 10 * time.Second
 
 // secretName is the file of the run directory with the key of template keys, so
 // that what one router learns of a statement serves all of them.
@@ -82,6 +79,8 @@ func serve(ctx context.Context, env *service.Env) error {
 	}
 	serving := make(chan error, 1)
 	go func() { serving <- links.Serve(ctx, socket) }()
+	var drain atomic.Int64 // drain.timeout
+	drain.Store(int64(env.Config.Drain.Timeout.D()))
 	wg.Go(func() { watchRouters(around, env, loop) })
 	wg.Go(func() {
 		for {
@@ -90,6 +89,7 @@ func serve(ctx context.Context, env *service.Env) error {
 				return
 			case c := <-env.Reloads:
 				loop.Reload(c)
+				drain.Store(int64(c.Drain.Timeout.D()))
 				judge.SetTimeout(c.Classify.Timeout.D())
 				judge.SetMaxText(c.Classify.MaxText)
 			}
@@ -106,7 +106,7 @@ func serve(ctx context.Context, env *service.Env) error {
 		loop.Stop(0)
 		return errors.Join(err, <-running)
 	}
-	loop.Stop(drainTimeout)
+	loop.Stop(time.Duration(drain.Load()))
 	return <-running
 }
 
