@@ -22,9 +22,6 @@ const (
 	maxDuration = 720 * time.Hour
 )
 
-// laterModes are fencing modes of the design that this version does not have.
-func laterModes() []string { return []string{"bounded", "causal", "linear"} }
-
 // validate notes values that cannot work, one by one and together. It says
 // nothing about a key that is already blamed.
 func (p *problems) validate(c *Config) {
@@ -331,14 +328,20 @@ func (p *problems) validateMonitor(c *Config) {
 }
 
 func (p *problems) validateFencing(c *Config) {
-	if slices.Contains(laterModes(), c.Fencing.Mode) {
-		p.invalid("fencing.mode", "%q comes in a later version: this one has %s", c.Fencing.Mode, quotedList([]string{Strict, Relaxed}))
-	} else {
-		p.oneOf("fencing.mode", c.Fencing.Mode, Strict, Relaxed)
-	}
+	p.oneOf("fencing.mode", c.Fencing.Mode, Strict, Relaxed, Bounded, Causal, Linear)
+	p.oneOf("fencing.on_primary_loss", c.Fencing.OnPrimaryLoss, Refuse, Serve)
+	p.positive("fencing.wait_primary", c.Fencing.WaitPrimary)
 	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)
+	bound := time.Duration(c.Fencing.BoundedMS) * time.Millisecond
+	switch {
+	case c.Fencing.Mode != Bounded:
+	case bound == 0:
+		p.invalid("fencing.bounded_ms", "the mode \"bounded\" needs a bound: write how old, in milliseconds, a read may be")
+	case bound < c.Health.Interval.D():
+		p.invalid("fencing.bounded_ms", "nothing is known of times shorter than between two polls: write at least %d, or lower health.interval (%s)", c.Health.Interval.D().Milliseconds(), c.Health.Interval)
+	}
 }
 
 // validateAddresses refuses two uses of one address.

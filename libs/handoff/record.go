@@ -115,6 +115,14 @@ type Fence struct {
 	// is the incarnation of the server that answered it.
 	Dirty  bool            `json:"dirty,omitempty"`
 	Writer lsn.Incarnation `json:"writer"`
+	// Seen says that the session has read what Position does not cover, and must see it
+	// again (modes causal and linear): on a replica of the timeline SeenOn, or on the
+	// primary where that is 0.
+	Seen   bool         `json:"seen,omitempty"`
+	SeenOn lsn.Timeline `json:"seen_on,omitempty"`
+	// Aside says that a replica has been read since the primary was last used, which may
+	// not show yet what that has shown.
+	Aside bool `json:"aside,omitempty"`
 }
 
 // Route is where a statement ran and why.

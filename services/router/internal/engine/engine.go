@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strconv"
@@ -13,8 +14,10 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/staleness"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -74,6 +77,9 @@ type Engine struct {
 	pools       map[poolKey]*site
 	routers     shareOfRouters
 	probe       probe
+	barrier     barrier
+	// clock is the machine's, by which it is known how old what replicas show is.
+	clock staleness.Clock
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
@@ -117,9 +123,13 @@ func New(o Options) (*Engine, error) {
 		began:     time.Now(),
 		now:       time.Now(),
 	}
-	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
-	err := e.apply(o.Config)
+	clock, err := staleness.OpenClock()
 	if err != nil {
+		return nil, err
+	}
+	e.clock = clock
+	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
+	if err = e.apply(o.Config); err != nil {
 		return nil, err
 	}
 	if e.poller, err = poll.New(); err != nil {
@@ -131,6 +141,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.workCtx, e.stopWork = context.WithCancel(context.Background())
 	e.probe.e = e
+	e.barrier.e, e.barrier.lines = e, map[int]*line{}
 	return e, nil
 }
 
@@ -203,6 +214,7 @@ func (e *Engine) close() {
 		}
 	}
 	e.probe.hangup()
+	e.barrier.close()
 	for _, s := range e.servers {
 		s.connector.Close()
 	}
@@ -237,6 +249,7 @@ func (e *Engine) everySecond() {
 	e.metrics.gauges(e)
 	e.retryStranded()
 	e.probe.start()
+	e.barrier.look()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 
@@ -267,8 +280,13 @@ func (e *Engine) apply(c *config.Config) error {
 	}
 	e.cfg, e.users, e.targets = c, users, targets
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
+	mode, ok := fence.ParseMode(c.Fencing.Mode)
+	if !ok {
+		return fmt.Errorf("fencing.mode: there is no mode %q", c.Fencing.Mode)
+	}
 	e.settings = session.Settings{
-		Strict:     c.Fencing.Mode == config.Strict,
+		Mode:       mode,
+		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 

@@ -24,6 +24,7 @@ func (e *Engine) Topology(m bus.Topology) {
 			e.followPromotion()
 		}
 		e.probe.start()
+		e.barrier.start()
 		e.retryStranded()
 		e.runReady()
 	})

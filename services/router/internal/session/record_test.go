@@ -238,7 +238,7 @@ type steady struct {
 }
 
 func (e *steady) Settings() *session.Settings {
-	e.settings = session.Settings{Strict: true, MaxText: 1 << 20, MaxStatements: 100}
+	e.settings = session.Settings{Mode: fence.Strict, MaxText: 1 << 20, MaxStatements: 100}
 	return &e.settings
 }
 
@@ -254,5 +254,7 @@ func (e *steady) Keep(b []byte) []byte {
 }
 
 func (e *steady) Drop([]byte) {}
+
+func (e *steady) Serves(*session.Session, fence.Server) bool { return true }
 
 func (e *steady) Unsuited(*session.Session, []byte) {}

@@ -1,7 +1,10 @@
 package session
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -12,8 +15,9 @@ import (
 // Settings are what the configuration says of all sessions. They are shared and
 // may change between two calls.
 type Settings struct {
-	// Strict fences reads; without it they go to any usable replica.
-	Strict bool
+	// Mode is how reads are fenced; Bound is how old they may be in the mode Bounded.
+	Mode  fence.Mode
+	Bound time.Duration
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
@@ -31,6 +35,9 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Serves reports whether the run of a server may serve a read of the session, which
+	// has read there before.
+	Serves(s *Session, by fence.Server) bool
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
@@ -56,6 +63,9 @@ type Session struct {
 	// status is the transaction status last shown to the client.
 	status byte
 	fence  fence.State
+	// aside is the replica read since the primary was last used, if isAside.
+	aside   fence.Server
+	isAside bool
 	// pins bind the session to its primary connection.
 	pins pins
 	held [slots]held
@@ -162,6 +172,8 @@ type held struct {
 	// stepped says that a sequence may have been moved.
 	stepped bool
 	by      fence.Server
+	// timeline is what a replica was proven to be on.
+	timeline lsn.Timeline
 	// statements is what it holds of prepared statements.
 	statements *Statements
 	// settings is which settings it has.
@@ -174,12 +186,7 @@ func New(rec *handoff.Record, env Env) *Session {
 	if l := rec.Live; l != nil {
 		s.shown = l.Shown
 		s.pins = parsePins(l.Pin)
-		s.fence = fence.Restore(l.Fence.Position)
-		if l.Fence.Dirty {
-			// By which of the runs known here is for the owner to find out; until then the
-			// write counts as one that may be lost.
-			s.fence.Wrote(fence.Server{})
-		}
+		s.carry(&l.Fence)
 		s.restore(l.Settings)
 		if l.LastRoute != nil {
 			s.last = *l.LastRoute
@@ -207,7 +214,7 @@ func (s *Session) Snapshot() *handoff.Live {
 	last := s.last
 	return &handoff.Live{
 		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
-		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
+		Fence: s.carried(),
 	}
 }
 
@@ -293,7 +300,11 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	r.Strict = s.env.Settings().Strict
+	r.Mode = s.mode()
+	r.Strict = r.Mode.Fenced()
+	if r.Mode == fence.Bounded {
+		r.Bound = s.env.Settings().Bound
+	}
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil
