@@ -3,7 +3,8 @@
 # Debian's Go does not fetch the release that go.work asks for unless told to.
 export GOTOOLCHAIN ?= auto
 
-MODULES  := libs services/listener services/router services/classifier services/lagpoller bench e2e
+# The longest first: go test begins in this order, and the others fit beside e2e.
+MODULES  := e2e libs services/listener services/router services/classifier services/lagpoller bench
 PACKAGES := $(MODULES:%=./%/...)
 
 BIN     := $(CURDIR)/bin

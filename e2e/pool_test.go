@@ -125,6 +125,10 @@ func TestNothingLeaksBetweenClients(t *testing.T) {
 	for name, c := range map[string]struct{ leave, look, want string }{
 		"search_path":             {"SET search_path = side", "SHOW search_path", `"$user", public`},
 		"set_config":              {"SELECT set_config('work_mem', '1MB', false)", "SHOW work_mem", "4MB"},
+		"set_config of a list":    {"SELECT set_config('search_path', 'side,public', false)", "SHOW search_path", `"$user", public`},
+		"set_config of a role":    {"SELECT set_config('role', 'other', false)", "SELECT current_user", lab.User},
+		"local set_config":        {"BEGIN; SELECT set_config('work_mem', '1MB', true); COMMIT", "SHOW work_mem", "4MB"},
+		"computed set_config":     {"SELECT set_config('work_' || 'mem', '1MB', false)", "SHOW work_mem", "4MB"},
 		"role":                    {"SET ROLE other", "SELECT current_user", lab.User},
 		"session authorization":   {"SET SESSION AUTHORIZATION pgpilot", "SELECT session_user", lab.User},
 		"role inside DO":          {"DO $$BEGIN SET ROLE other; END$$", "SELECT current_user", lab.User},
@@ -144,7 +148,7 @@ func TestNothingLeaksBetweenClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := r.connect()
-			if want := c.want; name == "time zone" || name == "search_path" {
+			if want := c.want; name == "time zone" || name == "search_path" || name == "set_config of a list" {
 				c.want = first.one(c.look)
 				if c.want != want {
 					t.Logf("a fresh session shows %q", c.want)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,7 +121,11 @@ func (p *pair) pipeline(statements []string) bool {
 		if p.r.IntN(4) == 0 {
 			portal = fmt.Sprintf("c%d", i)
 		}
-		out = append(out, &pgproto3.Parse{Name: name, Query: sql}, &pgproto3.Bind{DestinationPortal: portal, PreparedStatement: name})
+		bind := &pgproto3.Bind{DestinationPortal: portal, PreparedStatement: name}
+		if p.r.IntN(2) == 0 {
+			sql, bind.Parameters = parametrized(sql)
+		}
+		out = append(out, &pgproto3.Parse{Name: name, Query: sql}, bind)
 		if p.r.IntN(2) == 0 {
 			out = append(out, &pgproto3.Describe{ObjectType: 'P', Name: portal})
 		}
@@ -140,7 +145,9 @@ func (p *pair) statement() string {
 	names := slices.Sorted(maps.Keys(values))
 	name := names[p.r.IntN(len(names))]
 	value := values[name][p.r.IntN(len(values[name]))]
-	switch n := p.r.IntN(40); {
+	switch n := p.r.IntN(48); {
+	case n >= 40:
+		return p.call(name, value)
 	case n < 14:
 		return fmt.Sprintf("SET %s = %s", name, value)
 	case n < 16:
@@ -176,6 +183,39 @@ func (p *pair) statement() string {
 		return "SELECT count(*) > 0 FROM v"
 	}
 	return "SHOW " + name
+}
+
+// call writes a SELECT of set_config, of two parameters sometimes.
+func (p *pair) call(name, value string) string {
+	one := func(name, value string) string {
+		switch {
+		case value == "DEFAULT":
+			value = "NULL"
+		case strings.Contains(value, "', '") || value[0] != '\'' && value[0] != 'E':
+			value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
+		}
+		return fmt.Sprintf("set_config('%s', %s, %s)", name, value, []string{"true", "false", "'off'", "'t'"}[p.r.IntN(4)])
+	}
+	sql := "SELECT " + one(name, value)
+	if p.r.IntN(3) == 0 {
+		sql += ", " + one("my.client", "'3'")
+	}
+	return sql
+}
+
+// constant is one without escapes in it.
+var constant = regexp.MustCompile(`'([^'\\]*)'`)
+
+// parametrized makes parameters of the constants of a SELECT of set_config.
+func parametrized(sql string) (string, [][]byte) {
+	var values [][]byte
+	if !strings.HasPrefix(sql, "SELECT set_config(") || strings.Contains(sql, "''") || strings.Contains(sql, "E'") {
+		return sql, nil
+	}
+	return constant.ReplaceAllStringFunc(sql, func(c string) string {
+		values = append(values, []byte(strings.Trim(c, "'")))
+		return fmt.Sprintf("$%d", len(values))
+	}), values
 }
 
 // Sessions that set things by chance, in every way there is, on a single connection

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,19 +62,20 @@ func (p *project) with(t *testing.T) *project {
 	return &q
 }
 
-// freePort gives a port of 127.0.0.1 that nobody has at the moment.
+// freePort gives a port of 127.0.0.1 that nobody has at the moment. It is none that the
+// kernel gives to outgoing connections: some of those are made until Docker binds it.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("none of a hundred ports between 20000 and 30000 is free")
+	return ""
 }
 
 // docker runs the docker command.
@@ -121,12 +124,18 @@ func (p *project) up(args ...string) {
 	p.compose(append([]string{"up", "--detach", "--wait", "--wait-timeout", "180"}, args...)...)
 }
 
-// down removes everything of the project.
+// down removes everything of the project. An engine that is still busy with removing a
+// container refuses to be told so again, so there is a second chance.
 func (p *project) down() {
 	p.t.Helper()
-	if _, err := p.try("--profile", "*", "down", "--volumes", "--remove-orphans"); err != nil {
-		p.t.Error(err)
+	var err error
+	for range 2 {
+		if _, err = p.try("--profile", "*", "down", "--volumes", "--remove-orphans"); err == nil {
+			return
+		}
+		p.t.Log(err)
 	}
+	p.t.Error(err)
 }
 
 // containers gives the ids of a service's containers, of all services for "".

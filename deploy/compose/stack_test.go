@@ -261,7 +261,13 @@ func (p *project) own(t *testing.T, name string, files ...string) *project {
 func (p *project) readsOnAReplica() {
 	p.t.Helper()
 	eventually(p.t, "a read runs on a replica", func() error {
-		got := p.run("psql", "-Atc", "SELECT count(*) FROM pgbench_branches", "-c", "SHOW pgpilot.last_route")
+		got, err := p.try("run", "--rm", "--no-TTY", "psql", "-Atc", "SELECT count(*) FROM pgbench_branches", "-c", "SHOW pgpilot.last_route")
+		if err != nil {
+			if strings.Contains(err.Error(), "psql:") {
+				p.t.Fatal(err) // the stack is ready, so nobody is refused
+			}
+			return err
+		}
 		if !strings.HasPrefix(got, "1\n") || !strings.Contains(got, "|replica|read|") {
 			return fmt.Errorf("psql: %q", got)
 		}

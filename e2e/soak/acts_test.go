@@ -242,7 +242,7 @@ func (w *worker) listen(ctx context.Context) error {
 
 // cancel cancels what runs, perhaps too late, which must not hit what runs next.
 func (w *worker) cancel(ctx context.Context) error {
-	w.excused, w.late = map[string]bool{"57014": true}, true
+	w.excused = map[string]bool{"57014": true}
 	var asked sync.WaitGroup
 	wait := w.soon()
 	conn := w.d.raw()

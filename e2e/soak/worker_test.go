@@ -27,8 +27,6 @@ type worker struct {
 	inTransaction      bool
 	// excused are errors that this act has asked for.
 	excused map[string]bool
-	// late says that a cancel request of the session may still be under way.
-	late bool
 }
 
 func newWorker(r *run, i int) *worker {
@@ -58,7 +56,7 @@ func (w *worker) work() {
 // session connects, does some acts, and ends. Whatever error it gives, the session
 // is over.
 func (w *worker) session() (err error) {
-	w.excused, w.late = nil, false
+	w.excused = nil
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if w.d, err = w.connect(ctx); err != nil {
@@ -108,11 +106,10 @@ func (w *worker) session() (err error) {
 	return nil
 }
 
-// allowed reports whether an error is one to be expected. The router may get a cancel
-// request after the connection it was made on has been closed.
+// allowed reports whether an error is one to be expected.
 func (w *worker) allowed(err error) bool {
 	code := sqlstate(err)
-	return !errors.Is(err, errWrong) && (lost(err) || w.excused[code] || code == "57014" && w.late)
+	return !errors.Is(err, errWrong) && (lost(err) || w.excused[code])
 }
 
 func (w *worker) connect(ctx context.Context) (driver, error) {

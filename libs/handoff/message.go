@@ -18,7 +18,7 @@ const (
 	// TypeSession hands a session over; its first descriptor is the client's. Body:
 	// a record's payload. It is answered with TypeAck or TypeRefuse.
 	TypeSession Type = 'S'
-	// TypeCancel asks for the cancellation of what a session runs. Body: CancelKey.
+	// TypeCancel asks for the cancellation of what a session runs. Body: Cancel.
 	TypeCancel Type = 'C'
 	// TypeLeave asks for sessions to end at their next safe point, with 57P01: whatever
 	// carries their clients' bytes is going away. Those that are not the router's are
@@ -31,6 +31,9 @@ const (
 	TypeRefuse Type = 'R'
 	// TypeEnded (router to listener) says that sessions have ended. Body: Ended.
 	TypeEnded Type = 'E'
+	// TypeCanceled (router to listener) says that nothing is left to be done about a
+	// TypeCancel. Body: Canceled. Only routers whose Hello says so send it.
+	TypeCanceled Type = 'D'
 )
 
 // Hello introduces a service to its peer.
@@ -41,6 +44,24 @@ type Hello struct {
 	// Sessions are those a router owns at this moment, by id, so that a listener
 	// that has restarted knows its limits exactly.
 	Sessions []string `json:"sessions,omitempty"`
+	// Answers says that a router answers cancel requests that have a number. Those of
+	// earlier releases do not.
+	Answers bool `json:"answers_cancels,omitempty"`
+}
+
+// Cancel is a request to cancel what a session runs.
+type Cancel struct {
+	CancelKey
+	// Request numbers it on its connection; 0: the listener wants no answer.
+	Request uint64 `json:"request,omitempty"`
+}
+
+// Canceled answers a Cancel: from now on it stops nothing any more. The server has been
+// asked and that request's connection is closed, or there was nothing to cancel.
+type Canceled struct {
+	Request uint64 `json:"request"`
+	// Found says that the key is that of one of the router's sessions.
+	Found bool `json:"found,omitempty"`
 }
 
 // SessionRef names a session.

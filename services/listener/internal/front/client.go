@@ -26,8 +26,8 @@ func (f *Front) serve(ctx context.Context, c *startup.Client) {
 	case err != nil:
 		f.refuse(c, err)
 	case req.Cancel != nil:
-		f.routers.Cancel(*req.Cancel)
-		c.Close() // tells the client that its request is on the way
+		// To its client the end of the connection says that the next statement is safe.
+		f.routers.Cancel(ctx, *req.Cancel, func() { c.Close() })
 	case req.Session.TLS:
 		f.handOverRelay(ctx, c, g, req.Session)
 	default:

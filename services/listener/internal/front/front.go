@@ -36,7 +36,7 @@ type Gate interface {
 // Routers serve sessions (routers.Fleet).
 type Routers interface {
 	HandOver(ctx context.Context, r *handoff.Record, fd int) error
-	Cancel(key handoff.CancelKey)
+	Cancel(ctx context.Context, key handoff.CancelKey, over func())
 	Leave(sessions []string)
 }
 

@@ -204,6 +204,7 @@ func (f *Fleet) connect(ctx, listed context.Context, in rundir.Instance, log *sl
 	if err != nil {
 		return false, err
 	}
+	l.answers = hello.Answers
 	f.join(l, hello.Sessions)
 	log.Info("router connected", obs.KeyCount, len(hello.Sessions))
 	err = f.listen(l)
@@ -223,7 +224,7 @@ func (f *Fleet) join(l *link, sessions []string) {
 }
 
 // leave forgets a router with the sessions it had, and gives those that were on
-// their way back to their hand-overs.
+// their way back to their hand-overs. Cancel requests do not wait for it any longer.
 func (f *Fleet) leave(l *link) {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -234,6 +235,10 @@ func (f *Fleet) leave(l *link) {
 	for s, answer := range l.pending {
 		answer <- lost
 		delete(l.pending, s)
+	}
+	for n, c := range l.cancels {
+		c.answered(false)
+		delete(l.cancels, n)
 	}
 	f.signalLocked()
 }
@@ -267,6 +272,12 @@ func (f *Fleet) listen(l *link) error {
 				return err
 			}
 			f.end(l, ended.Sessions)
+		case handoff.TypeCanceled:
+			var answer handoff.Canceled
+			if err := m.Unmarshal(&answer); err != nil {
+				return err
+			}
+			f.canceled(l, answer)
 		default: // of a newer router: everything that must be understood changes the version
 			f.log.Debug("unknown message from the router", obs.KeyPeer, "router."+l.id, obs.KeyReason, string(m.Type))
 		}
@@ -306,23 +317,12 @@ func (f *Fleet) end(l *link, sessions []string) {
 	}
 }
 
-// Cancel passes a cancel key to every router; the one that has the session knows
-// it. It returns when the requests are on their way.
-func (f *Fleet) Cancel(key handoff.CancelKey) {
-	f.metrics.cancels.Inc()
-	f.tell(handoff.TypeCancel, key)
-}
-
 // Leave asks the routers to end sessions at their next safe points. It returns when the
 // requests are on their way.
 func (f *Fleet) Leave(sessions []string) {
-	if len(sessions) > 0 {
-		f.tell(handoff.TypeLeave, handoff.Leave{Sessions: sessions})
+	if len(sessions) == 0 {
+		return
 	}
-}
-
-// tell sends a message to every router.
-func (f *Fleet) tell(t handoff.Type, body any) {
 	f.state.Lock()
 	links := make([]*link, 0, len(f.state.links))
 	for l := range f.state.links {
@@ -332,7 +332,7 @@ func (f *Fleet) tell(t handoff.Type, body any) {
 	var wg sync.WaitGroup
 	for _, l := range links {
 		wg.Go(func() {
-			if err := l.conn.Send(t, body); err != nil {
+			if err := l.conn.Send(handoff.TypeLeave, handoff.Leave{Sessions: sessions}); err != nil {
 				l.abandon()
 			}
 		})

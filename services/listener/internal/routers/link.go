@@ -33,6 +33,12 @@ type link struct {
 	sessions map[string]struct{}
 	// pending are those on their way. Each channel has room for its one answer.
 	pending map[string]chan answer
+	// answers says that the router answers cancel requests; it is set before the fleet
+	// has the link. cancels are those without an answer, by number, lastCancel the last
+	// of the numbers.
+	answers    bool
+	cancels    map[uint64]*cancellation
+	lastCancel uint64
 }
 
 func newLink(id string, u *net.UnixConn) *link {
@@ -43,6 +49,7 @@ func newLink(id string, u *net.UnixConn) *link {
 		made:     time.Now(),
 		sessions: map[string]struct{}{},
 		pending:  map[string]chan answer{},
+		cancels:  map[uint64]*cancellation{},
 	}
 }
 

@@ -31,6 +31,20 @@ const (
 	Hasty
 )
 
+// Cancel is a cancel request that a router was sent.
+type Cancel struct {
+	handoff.Cancel
+	conn *handoff.Conn
+}
+
+// Answer tells the listener that the request is over.
+func (c *Cancel) Answer(t testing.TB, found bool) {
+	t.Helper()
+	if err := c.conn.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: found}); err != nil {
+		t.Error(err)
+	}
+}
+
 // Router is a running fake. Its fields are set before Start and not changed.
 type Router struct {
 	ID string
@@ -39,9 +53,13 @@ type Router struct {
 	// Sessions it reports to have when greeted.
 	Sessions []string
 
-	// Offered has every session that arrived, Cancels every cancel key.
+	// Answers says that it tells that it answers cancel requests.
+	Answers bool
+
+	// Offered has every session that arrived, Cancels every cancel request, with what
+	// answers it.
 	Offered chan *handoff.Record
-	Cancels chan handoff.CancelKey
+	Cancels chan Cancel
 
 	t     testing.TB
 	claim *rundir.Claim
@@ -60,7 +78,7 @@ func (r *Router) Start(t testing.TB, dir *rundir.Dir) *Router {
 	t.Helper()
 	r.t = t
 	r.Offered = make(chan *handoff.Record, 1000)
-	r.Cancels = make(chan handoff.CancelKey, 1000)
+	r.Cancels = make(chan Cancel, 1000)
 	r.state.open = map[interface{ Close() error }]struct{}{}
 	r.state.served = map[string]net.Conn{}
 	var err error
@@ -131,7 +149,7 @@ func (r *Router) untrack(c interface{ Close() error }) {
 
 func (r *Router) serve(c *handoff.Conn) {
 	defer r.untrack(c)
-	if c.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: r.ID, Sessions: r.Sessions}) != nil {
+	if c.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: r.ID, Sessions: r.Sessions, Answers: r.Answers}) != nil {
 		return
 	}
 	for {
@@ -141,8 +159,8 @@ func (r *Router) serve(c *handoff.Conn) {
 		}
 		switch m.Type {
 		case handoff.TypeCancel:
-			var k handoff.CancelKey
-			if err := m.Unmarshal(&k); err != nil {
+			k := Cancel{conn: c}
+			if err := m.Unmarshal(&k.Cancel); err != nil {
 				r.t.Error(err)
 			}
 			r.Cancels <- k

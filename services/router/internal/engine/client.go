@@ -375,17 +375,37 @@ func (c *client) sayGoodbye() {
 	c.e.timers.Set(&c.lastWord, c.e.now.Add(lastWordTimeout), c.destroy)
 }
 
-// Cancel cancels what the session with this key runs; from any goroutine.
-func (e *Engine) Cancel(key handoff.CancelKey) {
-	e.Post(func() {
+// Cancel cancels what the session with this key runs, and calls over once no request
+// is under way that could stop anything of it; from any goroutine.
+func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
+	if !e.Post(func() {
 		c := e.byPID[key.PID]
 		if c == nil || !equalSecret(c.s.Record().Cancel.Secret, key.Secret) {
+			over(false)
 			return
 		}
 		c.s.Cancel()
 		c.perform()
+		if s := c.canceling(); s != nil {
+			s.over = append(s.over, func() { over(true) })
+		} else {
+			over(true)
+		}
 		c.resume()
-	})
+	}) {
+		over(false)
+	}
+}
+
+// canceling gives the connection of the session that a cancel request is under way for,
+// nil for none.
+func (c *client) canceling() *server {
+	for _, s := range c.conns {
+		if s != nil && s.cancels > 0 {
+			return s
+		}
+	}
+	return nil
 }
 
 // Leave ends sessions as soon as each is idle; from any goroutine.

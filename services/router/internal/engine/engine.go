@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -280,13 +280,8 @@ func (e *Engine) apply(c *config.Config) error {
 	}
 	e.cfg, e.users, e.targets = c, users, targets
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
-	mode, ok := fence.ParseMode(c.Fencing.Mode)
-	if !ok {
-		return fmt.Errorf("fencing.mode: there is no mode %q", c.Fencing.Mode)
-	}
 	e.settings = session.Settings{
-		Mode:       mode,
-		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
+		Values:     valuesOf(c),
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 
@@ -299,6 +294,12 @@ func (e *Engine) apply(c *config.Config) error {
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil
+}
+
+// valuesOf gives what holds for all sessions that ask for nothing else.
+func valuesOf(c *config.Config) override.Values {
+	mode, _ := fence.ParseMode(c.Fencing.Mode) // validated
+	return override.Values{Mode: mode, Freshness: time.Duration(c.Fencing.BoundedMS) * time.Millisecond}
 }
 
 // policyOf gives a policy by its name in the configuration.

@@ -37,6 +37,8 @@ type server struct {
 	// has come back meanwhile.
 	cancels int
 	parked  bool
+	// over wait for the end of the cancel requests under way.
+	over []func()
 	// asked counts the further requests for a connection that is closed.
 	asked int
 	again poll.Timer
@@ -68,6 +70,12 @@ func (s *server) comeBack() {
 // canceled notes that a cancel request is over.
 func (s *server) canceled() {
 	s.cancels--
+	if s.cancels == 0 {
+		for _, over := range s.over {
+			over()
+		}
+		s.over = nil
+	}
 	switch {
 	case s.cancels > 0:
 	case s.closed:

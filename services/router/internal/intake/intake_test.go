@@ -65,6 +65,30 @@ func TestSessionAdopted(t *testing.T) {
 	st.await(t, "sessions are told to end", func() bool { return slices.Equal(st.leaving, []string{"a", "b"}) })
 }
 
+// A cancel request is answered when it is over, and only one that asks for it.
+func TestCancelAnswered(t *testing.T) {
+	st := newStage(t)
+	l, h := st.connect(t)
+	if !h.Answers {
+		t.Error("the router does not say that it answers")
+	}
+	for _, n := range []uint64{0, 8, 9} {
+		if err := l.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: handoff.CancelKey{PID: 5, Secret: []byte{6}}, Request: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.await(t, "the cancel requests are there", func() bool { return len(st.over) == 3 && string(st.canceled[2].Secret) == "\x06" })
+	for i, found := range []bool{true, false, true} {
+		st.over[i](found)
+	}
+	for _, want := range []handoff.Canceled{{Request: 8}, {Request: 9, Found: true}} {
+		var got handoff.Canceled
+		if l.expect(handoff.TypeCanceled, &got); got != want {
+			t.Errorf("answered %+v, want %+v", got, want)
+		}
+	}
+}
+
 func TestSessionRefused(t *testing.T) {
 	st := newStage(t)
 	st.set(func() { st.refuse = true })

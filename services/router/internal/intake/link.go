@@ -17,11 +17,12 @@ type Link struct {
 }
 
 type linkQueue struct {
-	hello   *handoff.Hello
-	acks    []string
-	refused []handoff.SessionRef
-	ended   []string
-	closed  bool
+	hello    *handoff.Hello
+	acks     []string
+	refused  []handoff.SessionRef
+	ended    []string
+	canceled []handoff.Canceled
+	closed   bool
 }
 
 func newLink(c *handoff.Conn, h Handler) *Link {
@@ -42,6 +43,14 @@ func (k *Link) refuse(session, why string) {
 
 func (k *Link) ended(session string) {
 	k.push(func(q *linkQueue) { q.ended = append(q.ended, session) })
+}
+
+// canceled answers a cancel request, if it has a number: those of earlier listeners have
+// none.
+func (k *Link) canceled(request uint64, found bool) {
+	if request != 0 {
+		k.push(func(q *linkQueue) { q.canceled = append(q.canceled, handoff.Canceled{Request: request, Found: found}) })
+	}
 }
 
 func (k *Link) push(add func(*linkQueue)) {
@@ -82,6 +91,7 @@ func (k *Link) write() {
 		q.acks = append(q.acks, n.acks...)
 		q.refused = append(q.refused, n.refused...)
 		q.ended = append(q.ended, n.ended...)
+		q.canceled = append(q.canceled, n.canceled...)
 		greeted = greeted || q.hello != nil
 		if n.closed {
 			break
@@ -124,6 +134,12 @@ func (k *Link) send(q *linkQueue) error {
 			return err
 		}
 		q.ended = nil
+	}
+	for len(q.canceled) > 0 {
+		if err := k.conn.Send(handoff.TypeCanceled, q.canceled[0]); err != nil {
+			return err
+		}
+		q.canceled = q.canceled[1:]
 	}
 	return nil
 }

@@ -28,8 +28,10 @@ type Handler interface {
 	// the session and gives it to another router. The descriptor is to be closed
 	// without a shutdown.
 	Disown(session string, from *Link)
-	// Cancel cancels what the session with this key runs, if it is here.
-	Cancel(key handoff.CancelKey)
+	// Cancel cancels what the session with this key runs, if it is here, and calls over
+	// once nothing is left to be done about it: what the session runs from then on is
+	// safe. It may be called from any goroutine, and is told whether the session is here.
+	Cancel(key handoff.CancelKey, over func(found bool))
 	// Leave ends those of these sessions that are here, each at its next safe point.
 	Leave(sessions []string)
 	// Sessions lists the sessions that are here.
@@ -132,7 +134,7 @@ func (s *Server) converse(k *Link) error {
 	if m.Type != handoff.TypeHello || hello.V != handoff.ProtocolVersion {
 		return fmt.Errorf("listener %s speaks version %d, this router %d: run services of one release", hello.ID, hello.V, handoff.ProtocolVersion)
 	}
-	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions()})
+	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions(), Answers: true})
 	for {
 		m, err := k.conn.Receive()
 		if err != nil {
@@ -143,11 +145,11 @@ func (s *Server) converse(k *Link) error {
 			s.session(k, m)
 			continue
 		case handoff.TypeCancel:
-			var key handoff.CancelKey
-			if err := m.Unmarshal(&key); err != nil {
+			var c handoff.Cancel
+			if err := m.Unmarshal(&c); err != nil {
 				s.log.Warn("unreadable cancel request", obs.KeyError, err)
 			} else {
-				s.handler.Cancel(key)
+				s.handler.Cancel(c.CancelKey, func(found bool) { k.canceled(c.Request, found) })
 			}
 		case handoff.TypeLeave:
 			var leave handoff.Leave

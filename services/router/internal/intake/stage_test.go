@@ -32,6 +32,7 @@ type router struct {
 	owned    []string
 	disowned []string
 	canceled []handoff.CancelKey
+	over     []func(found bool) // of those canceled
 	leaving  []string
 	changed  chan struct{}
 }
@@ -73,8 +74,8 @@ func (r *router) Disown(session string, _ *Link) {
 	})
 }
 
-func (r *router) Cancel(key handoff.CancelKey) {
-	r.change(func() { r.canceled = append(r.canceled, key) })
+func (r *router) Cancel(key handoff.CancelKey, over func(found bool)) {
+	r.change(func() { r.canceled, r.over = append(r.canceled, key), append(r.over, over) })
 }
 
 func (r *router) Leave(sessions []string) {

@@ -58,13 +58,16 @@ const (
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
 	ReasonLagging
+	// ReasonOverride: a read for which the session, its user or its database asks for
+	// the primary.
+	ReasonOverride
 	// ReasonStale: a read, but no usable replica is known to be as fresh as it must be.
 	ReasonStale
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "stale"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override", "stale"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }

@@ -116,7 +116,13 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		if s.alone(rest[:s.seq.scanned]) {
+			return s.answerAlone(rest[:s.seq.scanned])
+		}
 		s.verdict = s.seq.verdict
+		if s.seq.own {
+			s.verdict.Kind = verdict.Write
+		}
 		s.route()
 	}
 	return 0
@@ -167,7 +173,7 @@ func (s *Session) query(total int, rest []byte) int {
 				s.verdict = verdict.Unclassified() // the server says what is wrong with it
 				break
 			}
-			if s.local(text) || s.queryHere(text) {
+			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
 			v, ok := s.judge(text)
@@ -178,6 +184,9 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
+	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
+		return total
+	}
 	s.route()
 	return 0
 }
@@ -209,7 +218,7 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
 	o := s.simple(typ)
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
-		o.cmds = s.commands(text, s.verdict)
+		o.cmds, s.verdict = s.queried(text, s.verdict)
 	}
 	s.effects(s.verdict, o.cmds)
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {

@@ -1,13 +1,13 @@
 package session
 
 import (
-	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
 // mode is the fencing mode that holds for the next statement.
-func (s *Session) mode() fence.Mode { return s.env.Settings().Mode }
+func (s *Session) mode() fence.Mode { return s.values().Mode }
 
 // read asks for a connection for a read, once what it has to see is known.
 func (s *Session) read() {
@@ -15,7 +15,12 @@ func (s *Session) read() {
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 		return
 	}
-	mode := s.mode()
+	v := s.values()
+	if v.Route == override.Primary {
+		s.acquire(route.Request{Reason: route.ReasonOverride})
+		return
+	}
+	mode := v.Mode
 	if mode == fence.Linear {
 		s.fence.Arrived()
 	}
@@ -86,26 +91,5 @@ func (s *Session) saw(slot Slot, h *held) bool {
 // what that has shown, the primary may not show yet.
 func (s *Session) Aside() (by fence.Server, ok bool) { return s.aside, s.isAside }
 
-// elsewhere is the server of what was seen before the session has moved here.
+// elsewhere stands for a replica that was read before the session has moved here.
 var elsewhere = fence.Server{Backend: route.None}
-
-// carry takes what a record says of the fence.
-func (s *Session) carry(f *handoff.Fence) {
-	s.fence = fence.Restore(f.Position)
-	if f.Dirty {
-		// By which of the runs known here is for the owner to find out; until then the
-		// write counts as one that may be lost.
-		s.fence.Wrote(fence.Server{})
-	}
-	if f.Seen {
-		s.fence.Saw(elsewhere, f.SeenOn)
-	}
-	s.aside, s.isAside = elsewhere, f.Aside
-}
-
-// carried gives the fence for a record.
-func (s *Session) carried() handoff.Fence {
-	f := handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty(), Aside: s.isAside}
-	f.SeenOn, f.Seen = s.fence.Seen()
-	return f
-}

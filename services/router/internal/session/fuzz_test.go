@@ -123,7 +123,7 @@ func FuzzSession(f *testing.F) {
 				o.tell(o.s.FenceReady)
 			case 14:
 				o.settings.PerSession = next()%2 == 0
-				o.settings.Mode = fence.Mode(next() % 5)
+				o.settings.Values.Mode = fence.Mode(next() % 5)
 				o.serves = next()%2 == 0
 			case 15:
 				named := [][]string{

@@ -11,7 +11,8 @@ import (
 )
 
 // parameters are what has been set in a model server process: SET [LOCAL] a TO v,
-// RESET a, RESET ALL, RESET ROLE, with savepoints. A parameter called tz is reported
+// RESET a, RESET ALL, RESET ROLE and SELECT set_config('a','v',false), with savepoints.
+// What is set by a string keeps its quotes. A parameter called tz is reported
 // when it has changed. One called rare is unknown to replicas.
 type parameters struct {
 	// session and local are the values of the transaction so far, before those of
@@ -52,7 +53,7 @@ func (q *parameters) all() string {
 	both := maps.Clone(q.session)
 	maps.Copy(both, q.local)
 	for name, v := range both {
-		if v != unset {
+		if v != unset && !settings.IsOwn(name) {
 			out = append(out, name+"="+v)
 		}
 	}
@@ -63,9 +64,14 @@ func (q *parameters) all() string {
 // assign executes a SET or RESET, or something about savepoints.
 func (p *postgres) assign(stmt string) bool {
 	q := &p.params
-	f := strings.Fields(stmt)
+	f := strings.Fields(strings.ReplaceAll(stmt, `"`, ""))
 	tag := f[0]
+	p.hidesOwn(stmt)
 	switch {
+	case strings.HasSuffix(stmt, " TO never"):
+		return p.error("22023", `invalid value for parameter "pgpilot.freshness": "never"`, neverHint)
+	case tag == "SELECT":
+		return p.configure(calls(stmt))
 	case tag == "SAVEPOINT" || tag == "RELEASE" || tag == "ROLLBACK":
 		return p.savepoint(tag, f[len(f)-1])
 	case f[1] == "LOCAL":
@@ -87,6 +93,31 @@ func (p *postgres) assign(stmt string) bool {
 		delete(q.local, f[1])
 	}
 	p.say("CommandComplete", tag)
+	return true
+}
+
+// calls takes SELECT set_config(…) apart.
+func calls(stmt string) (name, value string, local bool) {
+	args := strings.Split(strings.TrimSuffix(strings.TrimPrefix(stmt, "SELECT set_config("), ")"), ",")
+	return strings.Trim(args[0], "'"), args[1], args[2] == "true"
+}
+
+// configure executes set_config.
+func (p *postgres) configure(name, value string, local bool) bool {
+	q := &p.params
+	switch {
+	case p.unknown(name):
+		return false
+	case value == "NULL":
+		value = unset
+	}
+	if local {
+		q.local[name] = value
+	} else {
+		q.session[name] = value
+		delete(q.local, name)
+	}
+	p.say("CommandComplete", "SELECT 1")
 	return true
 }
 

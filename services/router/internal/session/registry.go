@@ -46,7 +46,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		switch {
 		case o.all != nil:
 			s.named = o.all
-		case o.undoes && own && o.name == "" && failed && i == 0:
+		case o.undoes && (own || o.instead != nil) && o.name == "" && failed && i == 0:
 			s.putBack("", nil) // Parse begins by removing it
 		case o.undoes:
 			s.putBack(o.name, o.was)
@@ -93,36 +93,37 @@ func (s *Session) recycle(st *Statement) {
 }
 
 // portal is what the session remembers of a portal: the statement that it runs,
-// nil if there is none, and whether the router has executed it.
+// nil if there is none, what that does to settings, and whether it has been executed.
 type portal struct {
 	name []byte
 	st   *Statement
+	cmds []settings.Command
 	ran  bool
 }
 
 // is reports whether the portal has that name and is there.
 func (p *portal) is(name []byte) bool { return p.st != nil && bytes.Equal(p.name, name) }
 
-func (p *portal) set(name []byte, st *Statement) {
-	p.name, p.st, p.ran = append(p.name[:0], name...), st, false
+func (p *portal) set(name []byte, st *Statement, cmds []settings.Command) {
+	p.name, p.st, p.cmds, p.ran = append(p.name[:0], name...), st, cmds, false
 }
 
-// binds notes which statement a portal runs, nil for one that is not known:
-// describing it tells of the statement's rows.
-func (s *Session) binds(name []byte, st *Statement) {
+// binds notes which statement a portal runs, nil for one that is not known, and what it
+// does to settings: describing it tells of the statement's rows.
+func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 	if s.here.is(name) {
 		s.here.st = nil
 	}
-	if l := &s.latest; l.st != nil && len(l.st.cmds) > 0 && !l.ran {
+	if l := &s.latest; l.st != nil && len(l.cmds) > 0 && !l.ran {
 		s.astray() // when it runs, nobody will know what it was
 	}
 	s.latest.st = nil
 	switch {
 	case st == nil || len(name) > maxName:
 	case st.local.kind != notLocal:
-		s.here.set(name, st)
+		s.here.set(name, st, nil)
 	default:
-		s.latest.set(name, st)
+		s.latest.set(name, st, cmds)
 	}
 }
 

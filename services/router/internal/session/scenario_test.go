@@ -243,6 +243,13 @@ func (p *play) run(name string, args []string) error {
 		rec := record()
 		rec.Live = &handoff.Live{Pin: strings.TrimPrefix(args[0], `"`), Fence: handoff.Fence{Position: at(args[1]), Dirty: len(args) > 2}}
 		p.begin(rec)
+	case "startup": // with these parameters of the client's
+		rec := record()
+		for _, a := range args {
+			k, v, _ := strings.Cut(strings.TrimPrefix(a, `"`), "=")
+			rec.Startup = append(rec.Startup, handoff.Parameter{Name: k, Value: v})
+		}
+		p.begin(rec)
 	case "replication": // a connection for it
 		rec := record()
 		rec.Replication = args[0]
@@ -306,16 +313,13 @@ func (p *play) set(args []string) error {
 		k, v, _ := strings.Cut(a, "=")
 		switch k {
 		case "strict":
-			p.o.settings.Mode = fence.Relaxed
-			if v == "on" {
-				p.o.settings.Mode = fence.Strict
-			}
+			p.o.strict(v == "on")
 		case "mode":
 			m, ok := fence.ParseMode(v)
 			if !ok {
 				return fmt.Errorf("there is no mode %q", v)
 			}
-			p.o.settings.Mode = m
+			p.o.settings.Values.Mode = m
 		case "serves":
 			p.o.serves = v == "on"
 		case "per-session":
@@ -399,8 +403,32 @@ func judgement(args []string) verdict.Verdict {
 		case "unproven":
 			v.Effects |= verdict.Unproven
 		}
+		if args, ok := strings.CutPrefix(a, "set_config="); ok {
+			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}
+		}
 	}
 	return v
+}
+
+// settingsOf reads calls of set_config by their arguments: 'N for a constant, $N for a
+// parameter, a word for itself.
+func settingsOf(args string) (out []verdict.Setting) {
+	for call := range strings.SplitSeq(args, ";") {
+		var ops [3]verdict.Operand
+		for i, a := range strings.Split(call, ",") {
+			n, err := strconv.Atoi(a[1:])
+			switch {
+			case a[0] == '\'' && err == nil:
+				ops[i].Literal = n
+			case a[0] == '$' && err == nil:
+				ops[i].Param = n
+			default:
+				ops[i].Word = a
+			}
+		}
+		out = append(out, verdict.Setting{Name: ops[0], Value: ops[1], Local: ops[2]})
+	}
+	return out
 }
 
 // grant reads a slot and options. Backend 0 is the primary, 1 a replica; conn=

@@ -1,5 +1,10 @@
 package settings
 
+import (
+	"slices"
+	"strings"
+)
+
 // Tracker follows what a session has set, as the server says that statements have
 // run: a transaction that fails undoes what it has set, and so does ROLLBACK TO. The
 // zero value has nothing set.
@@ -20,6 +25,12 @@ type level struct {
 	changes   []change
 }
 
+// replace removes what was local of an application's parameter: it may be set anew for
+// each row, and nothing depends on its values but the last.
+func (l *level) replace(name string) {
+	l.changes = slices.DeleteFunc(l.changes, func(c change) bool { return c.kind == Local && c.Name == name })
+}
+
 // change is one of a parameter or, by how it was made, of a channel called Name.
 type change struct {
 	Change
@@ -32,9 +43,6 @@ const (
 	maxLevels  = 256
 	maxChanges = 256
 )
-
-// Restore makes a tracker of what a session had set.
-func Restore(settings []Change) Tracker { return Tracker{list: Of(settings)} }
 
 // List gives what is set between transactions. It is valid until the next change.
 func (t *Tracker) List() *List { return &t.list }
@@ -95,6 +103,9 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 			if ch == (Change{}) && t.hidden() {
 				t.Lose()
 				return
+			}
+			if c.Kind == Local && strings.Contains(ch.Name, ".") {
+				top.replace(ch.Name)
 			}
 			top.changes = append(top.changes, change{ch, c.Kind})
 		}

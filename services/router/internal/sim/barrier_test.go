@@ -42,16 +42,16 @@ type line struct {
 // mustCross reports whether the client may use the connection only behind the barrier.
 func (r *router) mustCross(c *client, with *conn) bool {
 	b := with.srv.id
-	if !r.settings.Mode.Remembers() || b != r.tracker.Table().Primary || c.over == (fence.Server{Backend: b, Run: with.run}) {
+	if !r.settings.Values.Mode.Remembers() || b != r.tracker.Table().Primary || c.over == (fence.Server{Backend: b, Run: with.run}) {
 		return false
 	}
 	_, aside := c.s.Aside()
-	return aside || r.settings.Mode == fence.Linear
+	return aside || r.settings.Values.Mode == fence.Linear
 }
 
 func (b *barrier) join(c *client) {
 	by, _ := c.s.Aside()
-	c.by, c.everyone = by, b.r.settings.Mode == fence.Linear
+	c.by, c.everyone = by, b.r.settings.Values.Mode == fence.Linear
 	from := fence.Set(0).With(by.Backend)
 	if c.everyone {
 		from = 0

@@ -180,7 +180,7 @@ func (c *client) follow() {
 // told is the warning that what the session has written or read may be lost. Where it
 // must remember what it has seen, another session begins for the judge.
 func (c *client) told() {
-	if w := c.r.w; c.r.settings.Mode.Remembers() {
+	if w := c.r.w; c.r.settings.Values.Mode.Remembers() {
 		c.log = consistency.NewLog(int32(w.opened))
 		w.opened++
 		w.logs = append(w.logs, c.log)

@@ -77,7 +77,7 @@ func mutants() []wrong {
 		one("a linear read settled by a probe from before its arrival", reads, "{ s.clock++; s.arrived = s.clock }", "{ s.arrived = s.clock }"),
 		one("no visibility barrier", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("a barrier that takes transactions in progress for ended", crossing, "		for _, x := range xids {\n			c.doubts", "		for _, x := range xids[:0] {\n			c.doubts"),
-		one("a barrier only for who has read a replica", rounds, "return aside || r.settings.Mode == fence.Linear", "return aside"),
+		one("a barrier only for who has read a replica", rounds, "return aside || r.settings.Values.Mode == fence.Linear", "return aside"),
 		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(from)\n", "c.crossing.Begin(from)\n	c.crossing.Open(nil)\n"),
 	)
 }

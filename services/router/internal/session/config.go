@@ -1,0 +1,145 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// A SELECT that does nothing but call set_config is followed like SET. What it sets is
+// in its constants or in the parameters that it is bound to, so that each execution is
+// looked at by itself.
+
+// configures reports whether a statement does nothing but call set_config.
+func configures(v *verdict.Verdict) bool {
+	return v.Detail != nil && len(v.Detail.Parts) == 1 && len(v.Detail.Parts[0].Settings) > 0
+}
+
+// configured gives what one execution of such a statement does to settings, and its
+// verdict. If that is nothing that is followed, the verdict says that something is left
+// in the server session. bind is the statement's Bind, nil for a simple query; it counts
+// as unknown if its end is missing.
+func (s *Session) configured(text []byte, v verdict.Verdict, types, bind []byte) ([]settings.Command, verdict.Verdict) {
+	x := verdict.Execution{Text: text, ServerMajor: s.major()}
+	if bind != nil {
+		b := bound{s: s, types: types}
+		b.read(bind)
+		x.Param = b.param
+	}
+	if s.legible(text) {
+		if once, changes := v.Evaluate(x); len(changes) > 0 && once.Effects == 0 {
+			if c, ok := settings.Called(changes); ok {
+				return []settings.Command{c}, once
+			}
+		}
+	}
+	v.Effects |= verdict.Session
+	return nil, v
+}
+
+// queried gives what a simple query does to settings, with its verdict.
+func (s *Session) queried(text []byte, v verdict.Verdict) ([]settings.Command, verdict.Verdict) {
+	if configures(&v) {
+		return s.configured(text, v, nil, nil)
+	}
+	return s.commands(text, v), v
+}
+
+// bindings gives what a statement does to settings as the Bind has it, with its verdict.
+func (s *Session) bindings(st *Statement, bind []byte) ([]settings.Command, verdict.Verdict) {
+	v := s.lasting(st)
+	if configures(&v) && !s.outdated(st) {
+		return s.configured(st.body[:st.text], v, st.body[st.text+1:], bind)
+	}
+	return st.cmds, v
+}
+
+// major gives the server's release.
+func (s *Session) major() int {
+	for _, p := range s.shown {
+		if p.Name != "server_version" {
+			continue
+		}
+		n := len(p.Value)
+		if i := bytes.IndexFunc([]byte(p.Value), func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+			n = i
+		}
+		major, err := strconv.Atoi(p.Value[:n])
+		if err == nil {
+			return major
+		}
+	}
+	return 0
+}
+
+// bound is the parameters of a Bind ("Message Formats").
+type bound struct {
+	s *Session
+	// types is as in Parse: a count and that many oids.
+	types  []byte
+	values [][]byte
+	isNull []bool
+}
+
+// read takes a Bind apart. Parameters that are not there are not known.
+func (b *bound) read(msg []byte) {
+	_, _, rest, ok := splitBind(msg)
+	if !ok || len(rest) < 2 {
+		return
+	}
+	n := 2 * int(binary.BigEndian.Uint16(rest))
+	if len(rest) < 2+n+2 {
+		return
+	}
+	count := int(binary.BigEndian.Uint16(rest[2+n:]))
+	rest = rest[2+n+2:]
+	for len(b.values) < count && len(rest) >= 4 {
+		size := int32(binary.BigEndian.Uint32(rest))
+		rest = rest[4:]
+		if size < 0 {
+			b.values, b.isNull = append(b.values, nil), append(b.isNull, true)
+			continue
+		}
+		if int64(size) > int64(len(rest)) {
+			return
+		}
+		b.values, b.isNull = append(b.values, rest[:size]), append(b.isNull, false)
+		rest = rest[size:]
+	}
+}
+
+// param gives the value of a parameter as verdict.Execution wants it.
+func (b *bound) param(n int) (value []byte, null, ok bool) {
+	if n > len(b.values) || !slices.Contains(plainTypes, b.oid(n)) {
+		return nil, false, false
+	}
+	if b.isNull[n-1] {
+		return nil, true, true
+	}
+	value = b.values[n-1]
+	return value, false, b.s.legible(value) && bytes.IndexByte(value, 0) < 0 || len(value) == 1 && value[0] == 0
+}
+
+// plainTypes are the types whose values are the same in text and in binary format, or a
+// boolean: not given, so that the server takes text or boolean, text, varchar, unknown
+// and bool (pg_type).
+var plainTypes = []uint32{0, 25, 1043, 705, 16}
+
+// oid gives the type of a parameter as Parse has it; 0: not given.
+func (b *bound) oid(n int) uint32 {
+	if len(b.types) < 2+4*n || n > int(binary.BigEndian.Uint16(b.types)) {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b.types[2+4*(n-1):])
+}
+
+// awaitsBind reports whether all of a Bind must be there before it is forwarded: what it
+// sets depends on it. One that is too long to wait for counts as unknown.
+func (s *Session) awaitsBind(st *Statement, total, have int) bool {
+	return have < total && total <= maxHeld && st != nil && configures(&st.verdict) && total > wire.HeaderSize
+}
