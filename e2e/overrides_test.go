@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -256,4 +258,63 @@ func TestFencingOfTheSession(t *testing.T) {
 	if got := c.one("SELECT count(*) FROM fenced"); got != "1" {
 		t.Errorf("a session that is strict again reads %s", got)
 	}
+}
+
+// TestDefaultsOfUsersAndDatabases gives users and databases routes and modes, and
+// others while their sessions run. The closer place wins.
+func TestDefaultsOfUsersAndDatabases(t *testing.T) {
+	cluster := newCluster(t)
+	su := direct(t, cluster.Primary())
+	su.must("CREATE ROLE other LOGIN PASSWORD 'other' IN ROLE pg_read_all_data")
+	su.must("CREATE DATABASE second")
+	r := newRig(t, cluster, func(c *config.Config) {
+		c.Users = append(c.Users, config.User{Name: "other", Password: "other", Route: config.RouteReplica, Freshness: config.Duration(time.Second)})
+		c.Databases = []config.Database{{Name: "second", Route: config.RoutePrimary, Fencing: config.Relaxed, Freshness: config.Duration(time.Minute)}}
+	})
+	r.awaitReplicas(cluster.Replica(1), cluster.Replica(2))
+	r.caughtUp()
+	session := func(words string) *client {
+		t.Helper()
+		c, err := r.dial(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	plain := session("")
+	otherUser := session("user=other password=other")
+	second := session("dbname=second")
+	both := session("dbname=second user=other password=other")
+	is := func(c *client, route, fencing, freshness string) {
+		t.Helper()
+		got := c.one("SHOW pgpilot.route") + " " + c.one("SHOW pgpilot.fencing") + " " + c.one("SHOW pgpilot.freshness")
+		if want := route + " " + fencing + " " + freshness; got != want {
+			t.Errorf("it is %s, want %s", got, want)
+		}
+	}
+	is(plain, "auto", "strict", "0")
+	is(otherUser, "replica", "strict", "1s")
+	is(second, "primary", "relaxed", "1min")
+	is(both, "replica", "relaxed", "1s")
+	if got := second.port(); got != cluster.Primary().Port {
+		t.Errorf("a read of the second database runs on port %d", got)
+	}
+	r.until("one of the other user's on a replica", func() bool { return both.port() != cluster.Primary().Port })
+	second.must("SET pgpilot.route = 'auto'")
+	is(second, "auto", "relaxed", "1min")
+	is(session("dbname=second pgpilot.route=replica"), "replica", "relaxed", "1min")
+
+	r.configure(func(c *config.Config) {
+		c.Users = slices.Clone(c.Users)
+		for i := range c.Users {
+			c.Users[i].Route = config.RoutePrimary
+		}
+		c.Databases = []config.Database{}
+	})
+	r.until("sessions that are there have the new defaults", func() bool { return plain.one("SHOW pgpilot.route") == "primary" })
+	is(plain, "primary", "strict", "0")
+	is(second, "auto", "strict", "0") // what it has set itself stays
+	is(both, "primary", "strict", "1s")
+	second.must("RESET pgpilot.route")
+	is(second, "primary", "strict", "0")
 }

@@ -28,6 +28,7 @@ func (p *problems) validate(c *Config) {
 	p.validateListen(c)
 	p.validateBackends(c)
 	p.validateUsers(c)
+	p.validateOverrides(c)
 	p.validateMonitor(c)
 	p.validateAddresses(c)
 	p.validateTLS(c)
@@ -328,20 +329,13 @@ func (p *problems) validateMonitor(c *Config) {
 }
 
 func (p *problems) validateFencing(c *Config) {
-	p.oneOf("fencing.mode", c.Fencing.Mode, Strict, Relaxed, Bounded, Causal, Linear)
+	p.validateMode("fencing.mode", c.Fencing.Mode)
 	p.oneOf("fencing.on_primary_loss", c.Fencing.OnPrimaryLoss, Refuse, Serve)
 	p.positive("fencing.wait_primary", c.Fencing.WaitPrimary)
 	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)
-	bound := time.Duration(c.Fencing.BoundedMS) * time.Millisecond
-	switch {
-	case c.Fencing.Mode != Bounded:
-	case bound == 0:
-		p.invalid("fencing.bounded_ms", "the mode \"bounded\" needs a bound: write how old, in milliseconds, a read may be")
-	case bound < c.Health.Interval.D():
-		p.invalid("fencing.bounded_ms", "nothing is known of times shorter than between two polls: write at least %d, or lower health.interval (%s)", c.Health.Interval.D().Milliseconds(), c.Health.Interval)
-	}
+	p.validateBound(c, "fencing.bounded_ms", c.Fencing.Mode, c.bound())
 }
 
 // validateAddresses refuses two uses of one address.

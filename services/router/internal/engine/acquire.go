@@ -72,6 +72,9 @@ func (e *Engine) lend(c *client) {
 	if choice.Reason == route.ReasonFenceFallback {
 		e.want(r.Fence)
 	}
+	if lost, ok := e.withoutPrimary(r, choice); ok {
+		choice = lost
+	}
 	if choice.Backend == route.None {
 		e.strand(c)
 		return

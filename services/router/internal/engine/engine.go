@@ -16,8 +16,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/staleness"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
-	"github.com/pgpilot/pgpilot/services/router/internal/fence"
-	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -60,6 +58,7 @@ type Engine struct {
 	buf    [readSize]byte
 
 	settings session.Settings
+	defaults defaults
 	policy   route.Policy
 	began    time.Time
 	turn     uint32
@@ -248,6 +247,7 @@ func (e *Engine) everySecond() {
 	e.settleServers()
 	e.metrics.gauges(e)
 	e.retryStranded()
+	e.lookAgain()
 	e.probe.start()
 	e.barrier.look()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
@@ -278,14 +278,26 @@ func (e *Engine) apply(c *config.Config) error {
 		}
 		users[u.Name] = secret
 	}
+	values, err := valuesOf(c)
+	if err != nil {
+		return err
+	}
+	defaults, err := defaultsOf(c)
+	if err != nil {
+		return err
+	}
 	e.cfg, e.users, e.targets = c, users, targets
+	e.defaults = defaults
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
-		Values:     valuesOf(c),
+		Values:     values,
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
+	}
+	for _, c := range e.clients {
+		c.settings = e.settingsFor(c.login)
 	}
 	e.policy = policyOf(c.Routing.Policy)
 	e.tracker.Set(e.trackerSettings(c))
@@ -294,12 +306,6 @@ func (e *Engine) apply(c *config.Config) error {
 	e.cache.Resize(c.Classify.CacheSize)
 	e.resize()
 	return nil
-}
-
-// valuesOf gives what holds for all sessions that ask for nothing else.
-func valuesOf(c *config.Config) override.Values {
-	mode, _ := fence.ParseMode(c.Fencing.Mode) // validated
-	return override.Values{Mode: mode, Freshness: time.Duration(c.Fencing.BoundedMS) * time.Millisecond}
 }
 
 // policyOf gives a policy by its name in the configuration.

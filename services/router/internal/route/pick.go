@@ -61,13 +61,16 @@ const (
 	// ReasonOverride: a read for which the session, its user or its database asks for
 	// the primary.
 	ReasonOverride
+	// ReasonPrimaryLost: a read that may be older than its session asks for, because the
+	// primary cannot be reached and fencing.on_primary_loss says "serve".
+	ReasonPrimaryLost
 	// ReasonStale: a read, but no usable replica is known to be as fresh as it must be.
 	ReasonStale
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override", "stale"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override", "primary_lost", "stale"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -81,6 +82,9 @@ func (s *Session) saw(slot Slot, h *held) bool {
 		on = 0
 	} else {
 		s.aside, s.isAside = h.by, true
+		if on == 0 {
+			on = unproven
+		}
 	}
 	moved := s.fence.Saw(h.by, on)
 	// A linear read has a probe of its own.
@@ -90,6 +94,10 @@ func (s *Session) saw(slot Slot, h *held) bool {
 // Aside gives the replica that the session has read since it last used the primary:
 // what that has shown, the primary may not show yet.
 func (s *Session) Aside() (by fence.Server, ok bool) { return s.aside, s.isAside }
+
+// unproven is the timeline of a replica of which none is known: what it has shown may be
+// part of no history.
+const unproven = ^lsn.Timeline(0)
 
 // elsewhere stands for a replica that was read before the session has moved here.
 var elsewhere = fence.Server{Backend: route.None}
