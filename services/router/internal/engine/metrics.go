@@ -16,6 +16,7 @@ type Metrics struct {
 	// Duration is by the role the statement ran on.
 	Duration  [3]prometheus.Observer
 	Unjudged  prometheus.Counter
+	Foreign   prometheus.Counter
 	MaybeLost prometheus.Counter
 	FenceLost prometheus.Counter
 	// PrimaryChanges counts other servers becoming the primary, and doubts about it.
@@ -52,31 +53,32 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return c
 	}
 	m := &Metrics{
-		Opened:          counter("pgpilot_sessions_opened_total", "Client sessions taken over."),
-		Closed:          counter("pgpilot_sessions_closed_total", "Client sessions ended."),
-		fallbacks:       counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
-		failovers:       counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
-		Unjudged:        counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
-		FenceLost:       counter("pgpilot_fence_lost_total", "Sessions whose last write a promotion has lost."),
-		PrimaryChanges:  counter("pgpilot_router_primary_changes_total", "Times another server, or none, became the primary for this router."),
-		opened:          prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_breaker_opened_total", Help: "Times a server was left alone because of this router's own evidence: refused, lost or silent."}, []string{"backend", "evidence"}),
-		breakerState:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_breaker_state", Help: "This router's circuit breaker of a server: 0 closed (used), 1 half-open (being probed), 2 open (left alone)."}, []string{"backend"}),
-		MaybeLost:       counter("pgpilot_fence_maybe_lost_total", "Writes answered by a run of the primary that ended before their position was known."),
-		Probes:          counter("pgpilot_fence_probes_total", "Probes of the primary's insert position."),
-		Settled:         counter("pgpilot_fence_settled_total", "Fences settled by probes."),
-		Nudges:          counter("pgpilot_fence_nudges_total", "Records written so that the primary flushes a position that reads want."),
-		NudgeFailures:   counter("pgpilot_fence_nudge_failures_total", "Nudges that the primary refused."),
-		BarrierRounds:   counter("pgpilot_fence_barrier_rounds_total", "Times the primary was asked whether it shows what replicas have shown."),
-		BarrierTimeouts: counter("pgpilot_fence_barrier_timeouts_total", "Statements refused because the primary did not show within fencing.wait_primary what a replica may have shown."),
-		ProbeFailures:   counter("pgpilot_fence_probe_failures_total", "Probes of the primary that failed."),
-		cacheHits:       counter("pgpilot_router_verdict_cache_hits_total", "Verdicts found in the router's cache."),
-		cacheMisses:     counter("pgpilot_router_verdict_cache_misses_total", "Verdicts asked of a classifier."),
-		active:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_sessions_active", Help: "Client sessions now."}),
-		cacheSize:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_entries", Help: "Verdicts kept."}),
-		cacheBytes:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_bytes", Help: "Memory of the verdicts kept, estimated."}),
-		connections:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
-		waiters:         prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
+		Opened:         counter("pgpilot_sessions_opened_total", "Client sessions taken over."),
+		Closed:         counter("pgpilot_sessions_closed_total", "Client sessions ended."),
+		fallbacks:      counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
+		failovers:      counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
+		Unjudged:       counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
+		Foreign:        counter("pgpilot_router_foreign_verdicts_total", "Statements taken for writes because the classifier that answered is of a version that is not understood."),
+		FenceLost:      counter("pgpilot_fence_lost_total", "Sessions whose last write a promotion has lost."),
+		PrimaryChanges: counter("pgpilot_router_primary_changes_total", "Times another server, or none, became the primary for this router."),
+		opened:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_breaker_opened_total", Help: "Times a server was left alone because of this router's own evidence: refused, lost or silent."}, []string{"backend", "evidence"}),
+		breakerState:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_breaker_state", Help: "This router's circuit breaker of a server: 0 closed (used), 1 half-open (being probed), 2 open (left alone)."}, []string{"backend"}),
+		MaybeLost:      counter("pgpilot_fence_maybe_lost_total", "Writes answered by a run of the primary that ended before their position was known."),
+		Probes:         counter("pgpilot_fence_probes_total", "Probes of the primary's insert position."),
+		Settled:        counter("pgpilot_fence_settled_total", "Fences settled by probes."),
+		Nudges:         counter("pgpilot_fence_nudges_total", "Records written so that the primary flushes a position that reads want."),
+		NudgeFailures:  counter("pgpilot_fence_nudge_failures_total", "Nudges that the primary refused."),
+		ProbeFailures:  counter("pgpilot_fence_probe_failures_total", "Probes of the primary that failed."),
+		cacheHits:      counter("pgpilot_router_verdict_cache_hits_total", "Verdicts found in the router's cache."),
+		cacheMisses:    counter("pgpilot_router_verdict_cache_misses_total", "Verdicts asked of a classifier."),
+		active:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_sessions_active", Help: "Client sessions now."}),
+		cacheSize:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_entries", Help: "Verdicts kept."}),
+		cacheBytes:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_bytes", Help: "Memory of the verdicts kept, estimated."}),
+		connections:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
+		waiters:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
+	m.BarrierRounds = counter("pgpilot_fence_barrier_rounds_total", "Times the primary was asked whether it shows what replicas have shown.")
+	m.BarrierTimeouts = counter("pgpilot_fence_barrier_timeouts_total", "Statements refused because the primary did not show within fencing.wait_primary what a replica may have shown.")
 	probeTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_seconds", Help: "Time of one probe.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 14)})
 	probeSessions := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_sessions", Help: "Sessions settled by one probe.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)})
 	barrierTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_barrier_seconds", Help: "Time for which a use of the primary waited until that showed what replicas have shown.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 17)})
