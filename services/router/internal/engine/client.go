@@ -44,7 +44,9 @@ type client struct {
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
-	judging  uint64 // numbers the questions; an answer to an earlier one is late
+	// admission is the token that the session waits for, nil for none.
+	admission *admission
+	judging   uint64 // numbers the questions; an answer to an earlier one is late
 
 	// started is when the statement that runs was granted its connection; on is the
 	// backend it is counted on, -1 for none.

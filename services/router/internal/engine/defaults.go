@@ -2,8 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"time"
-
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
@@ -56,7 +54,7 @@ func valuesOf(c *config.Config) (override.Values, error) {
 	if !ok {
 		return override.Values{}, fmt.Errorf("fencing.mode: there is no mode %q", c.Fencing.Mode)
 	}
-	return override.Values{Mode: mode, Freshness: time.Duration(c.Fencing.BoundedMS) * time.Millisecond}, nil
+	return override.Values{Mode: mode}, nil
 }
 
 // settingsFor gives the settings of a login's sessions.

@@ -58,6 +58,8 @@ const (
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
 	ReasonLagging
+	// ReasonHint: a read that a hint in the statement has sent where it went.
+	ReasonHint
 	// ReasonOverride: a read for which the session, its user or its database asks for
 	// the primary.
 	ReasonOverride
@@ -70,7 +72,7 @@ const (
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override", "primary_lost", "stale"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "hint", "override", "primary_lost", "stale"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -99,6 +101,10 @@ type Request struct {
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy
+	// Freshness is how old an answer the session or the statement allows; 0: any. Hinted
+	// says that a hint asks for a route.
+	Freshness time.Duration
+	Hinted    bool
 	// MaxLag excludes replicas that lag more. 0: none.
 	MaxLag time.Duration
 	// Turn is any number that grows with every request.
@@ -142,7 +148,15 @@ func Pick(t *Table, r *Request) Choice {
 	if able == 0 {
 		return primary(t, why)
 	}
-	return Choice{choose(t, r, able), ReasonRead}
+	return Choice{choose(t, r, able), r.OnReplica()}
+}
+
+// OnReplica gives the reason of a read that runs on a replica.
+func (r *Request) OnReplica() Reason {
+	if r.Hinted {
+		return ReasonHint
+	}
+	return ReasonRead
 }
 
 // Eligible reports whether backend i may serve the read.
@@ -159,8 +173,8 @@ func eligible(t *Table, r *Request) (able Set, why Reason) {
 	for i := range t.Backends {
 		b := &t.Backends[i]
 		switch {
-		case !b.usable() || r.Tried.Has(i) || !r.Strict && !b.Fresh:
-		case r.MaxLag > 0 && b.Lag > r.MaxLag:
+		case !b.usable() || r.Tried.Has(i) || (!r.Strict || r.Freshness > 0) && !b.Fresh:
+		case r.MaxLag > 0 && b.Lag > r.MaxLag, r.Freshness > 0 && b.Lag > r.Freshness:
 			if why == ReasonNoReplica {
 				why = ReasonLagging
 			}

@@ -111,11 +111,12 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return len(rest)
 	}
 	if typ == wire.FunctionCall {
-		s.verdict, s.known = verdict.Unclassified(), false
+		s.verdict, s.known, s.hint = verdict.Unclassified(), false, nil
 		s.route()
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
@@ -162,6 +163,7 @@ func frontend(typ byte) bool {
 // verdict, route it.
 func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
+		s.hint = nil
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
 			s.verdict = unlooked()
@@ -176,6 +178,7 @@ func (s *Session) query(total int, rest []byte) int {
 			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
+			s.hinted(s.hintsOf(text))
 			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
@@ -10,15 +12,30 @@ import (
 // mode is the fencing mode that holds for the next statement.
 func (s *Session) mode() fence.Mode { return s.values().Mode }
 
+// freshest gives how old reads may be in the mode bounded.
+func (s *Session) freshest(v override.Values) time.Duration {
+	if v.Freshness > 0 {
+		return v.Freshness
+	}
+	return s.env.Settings().Bound
+}
+
 // read asks for a connection for a read, once what it has to see is known.
 func (s *Session) read() {
 	if s.onlyPrimary() {
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 		return
 	}
-	v := s.values()
+	if s.admits() {
+		return
+	}
+	v := s.wanted()
 	if v.Route == override.Primary {
-		s.acquire(route.Request{Reason: route.ReasonOverride})
+		reason := route.ReasonOverride
+		if s.hint != nil && s.hint.set.Routed() {
+			reason = route.ReasonHint
+		}
+		s.acquire(route.Request{Reason: reason})
 		return
 	}
 	mode := v.Mode

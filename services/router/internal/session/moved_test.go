@@ -56,6 +56,7 @@ var others = map[string]bool{
 	"Lease.Parameters": true, "Lease.AgeMicros": true, "Lease.Replica": true,
 	"Live.Skipping": true, // TestSkippingTravels
 	"Fence.Aside":   true, // TestWhatWasReadAsideTravels
+	"Live.Warned":   true, // TestHintsTravel
 }
 
 // TestEveryFieldOfTheRecordMatters drops each field of the record in turn: something

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -16,6 +18,8 @@ import (
 type Settings struct {
 	// Values hold for the session unless it says otherwise.
 	Values override.Values
+	// Bound is how old reads may be in the mode bounded, where nothing else is asked for.
+	Bound time.Duration
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
@@ -77,6 +81,12 @@ type Session struct {
 	// began and own are what the session asks of the router itself: since its startup,
 	// and with SET.
 	began, own override.Set
+	// hint is what the statement at the head, or the one that runs, asks for. warned says
+	// that the client has been told of a hint that is not understood.
+	// admitted is how many of its tokens have been held against what exists.
+	hint     *hints
+	admitted int
+	warned   bool
 	// behind is a query about that whose turn to be answered has not come.
 	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
@@ -271,13 +281,16 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	v := s.values()
+	v := s.wanted()
 	r.Mode = v.Mode
 	r.Strict = r.Mode.Fenced()
+	r.Freshness = v.Freshness
 	if r.Mode == fence.Bounded {
-		if r.Bound = v.Freshness; r.Bound == 0 {
-			r.Bound = s.env.Settings().Values.Freshness
-		}
+		r.Bound, r.Freshness = s.freshest(v), 0
+	}
+	if h := s.hint; h != nil {
+		r.Hinted = h.set.Routed()
+		r.Strict = r.Strict || len(h.tokens) > 0
 	}
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
