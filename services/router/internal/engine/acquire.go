@@ -30,9 +30,9 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	c.wait.request = r
 	c.cross.over = fence.Server{}
 	if !c.wait.fenced {
-		c.wait.since = e.now
+		c.wait.since = e.now.Add(-c.wait.before)
 	}
-	c.wait.fenced = false
+	c.wait.fenced, c.wait.before = false, 0
 	e.lend(c)
 }
 
@@ -289,8 +289,15 @@ func (e *Engine) retryStranded() {
 	e.stranded = e.stranded[:0]
 }
 
-// runReady lets sessions go on that can.
+// runReady lets sessions go on that can, and those go away that are to.
 func (e *Engine) runReady() {
+	e.grantReady()
+	for e.sendAway() {
+		e.grantReady()
+	}
+}
+
+func (e *Engine) grantReady() {
 	for i := 0; i < len(e.ready); i++ {
 		g := e.ready[i]
 		e.ready[i] = grant{}

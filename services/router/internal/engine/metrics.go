@@ -10,9 +10,13 @@ import (
 // up once, here.
 type Metrics struct {
 	Opened, Closed prometheus.Counter
-	decisions      [3][route.Reasons]prometheus.Counter
-	fallbacks      prometheus.Counter
-	failovers      prometheus.Counter
+	// Arrived and Moved count the sessions that have come from other routers and gone to
+	// others, MoveFailures those that nobody took when they were offered.
+	Arrived, Moved, MoveFailures prometheus.Counter
+	MoveTime                     prometheus.Observer
+	decisions                    [3][route.Reasons]prometheus.Counter
+	fallbacks                    prometheus.Counter
+	failovers                    prometheus.Counter
 	// Duration is by the role the statement ran on.
 	Duration  [3]prometheus.Observer
 	Unjudged  prometheus.Counter
@@ -55,6 +59,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Opened:         counter("pgpilot_sessions_opened_total", "Client sessions taken over."),
 		Closed:         counter("pgpilot_sessions_closed_total", "Client sessions ended."),
+		Arrived:        counter("pgpilot_router_sessions_arrived_total", "Sessions that have come from another router."),
+		Moved:          counter("pgpilot_router_sessions_moved_total", "Sessions that have been given to a listener for another router."),
+		MoveFailures:   counter("pgpilot_router_session_moves_failed_total", "Times that a session was offered to a listener and not taken."),
 		fallbacks:      counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
 		failovers:      counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
 		Unjudged:       counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
@@ -79,6 +86,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m.BarrierRounds = counter("pgpilot_fence_barrier_rounds_total", "Times the primary was asked whether it shows what replicas have shown.")
 	m.BarrierTimeouts = counter("pgpilot_fence_barrier_timeouts_total", "Statements refused because the primary did not show within fencing.wait_primary what a replica may have shown.")
+	moveTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_router_session_move_seconds", Help: "Time from taking a session out of the loop to a listener's acknowledgement.", Buckets: prometheus.ExponentialBuckets(100e-6, 2, 14)})
+	reg.MustRegister(moveTime)
+	m.MoveTime = moveTime
 	probeTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_seconds", Help: "Time of one probe.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 14)})
 	probeSessions := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_sessions", Help: "Sessions settled by one probe.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)})
 	barrierTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_barrier_seconds", Help: "Time for which a use of the primary waited until that showed what replicas have shown.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 17)})

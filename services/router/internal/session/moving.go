@@ -51,7 +51,7 @@ func (s *Session) Safe() bool {
 		return false
 	case s.pins != 0 && !s.held[PrimarySlot].ok:
 		return false
-	case s.missing != nil, s.asking, s.blocked, s.retreating:
+	case s.missing != nil, s.behind != nil, s.asking, s.blocked, s.retreating:
 		return false
 	}
 	return s.again == nil || s.phase == Queued || s.phase == Settling
@@ -74,7 +74,7 @@ func (s *Session) Depart() Departure {
 		s.pack(&d)
 	}
 	for slot := range slots {
-		if s.keeps(slot) {
+		if s.Keeps(slot) {
 			s.held[slot] = held{}
 			continue
 		}
@@ -84,8 +84,8 @@ func (s *Session) Depart() Departure {
 	return d
 }
 
-// keeps reports whether the session has the connection in the slot wherever it goes.
-func (s *Session) keeps(slot Slot) bool {
+// Keeps reports whether the session has the connection in the slot wherever it goes.
+func (s *Session) Keeps(slot Slot) bool {
 	return s.bound(slot) || slot == PrimarySlot && s.held[slot].ok && s.pins != 0
 }
 
@@ -104,7 +104,7 @@ func (s *Session) pack(d *Departure) {
 	s.settingsLeave(l)
 	l.Prepared, l.Portals = s.statementsLeave(s.status != wire.Idle)
 	for slot := range slots {
-		if !s.keeps(slot) {
+		if !s.Keeps(slot) {
 			continue
 		}
 		h := &s.held[slot]
