@@ -36,6 +36,8 @@ type client struct {
 	// UTF8. Either way the router's lexer and the server may disagree about where a
 	// string ends; in a foreign encoding only if a byte is not ASCII.
 	backslashes, foreign bool
+	// folding says that the server may fold letters of names that are not ASCII.
+	folding bool
 
 	wait     waiting
 	awaiting bool        // for its fence
@@ -186,6 +188,8 @@ func (c *client) learn(params []handoff.Parameter) {
 			c.backslashes = c.backslashes || p.Value != "on"
 		case "client_encoding":
 			c.foreign = c.foreign || p.Value != "UTF8"
+		case "server_encoding":
+			c.folding = c.folding || p.Value != "UTF8"
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (s *Session) query(total int, rest []byte) int {
 			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
-			v, ok := s.judge(text)
+			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0
 			}
@@ -301,11 +301,11 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, ok := splitParse(rest[:total])
+	_, text, types, ok := splitParse(rest[:total])
 	if !ok || len(text) > s.env.Settings().MaxText {
 		return true
 	}
-	_, ok = s.env.Verdict(s, text)
+	_, ok = s.env.Verdict(s, typed(text, types))
 	return ok
 }
 

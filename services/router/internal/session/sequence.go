@@ -140,10 +140,10 @@ func (q *sequence) join(v verdict.Verdict) {
 // asked for.
 func (s *Session) surveyParse(msg []byte) bool {
 	q := &s.seq
-	name, text, ok := splitParse(msg)
+	name, text, types, ok := splitParse(msg)
 	v := verdict.Unclassified()
 	if ok {
-		v, ok = s.judge(text)
+		v, ok = s.judge(text, types)
 		if !ok {
 			return false
 		}
@@ -154,8 +154,9 @@ func (s *Session) surveyParse(msg []byte) bool {
 	return true
 }
 
-// judge gives the verdict on a text, or asks for it and reports false.
-func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
+// judge gives the verdict on a text with such types of parameters, or asks for it and
+// reports false.
+func (s *Session) judge(text, types []byte) (verdict.Verdict, bool) {
 	if s.known {
 		s.known = false
 		return s.verdict, true
@@ -166,6 +167,7 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	if l, ok := localOf(text); ok {
 		return l.verdict(), true
 	}
+	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.do(Action{Op: OpJudge, Data: text})
@@ -211,8 +213,8 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	case !s.outdated(st):
 		return st.verdict, true
 	}
-	text := st.body[:st.text]
-	v, ok := s.judge(text)
+	text, types := st.body[:st.text], st.body[st.text+1+2:]
+	v, ok := s.judge(text, types)
 	if ok {
 		st.verdict, st.cmds = v, s.commands(text, v)
 	}
@@ -239,7 +241,7 @@ func (s *Session) lasting(st *Statement) verdict.Verdict {
 // verdictOfParse gives the verdict on the Parse that is being sent. Most have been
 // looked at before; one that has arrived in the middle of a sequence may have to
 // be asked for. Then it reports false.
-func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
+func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 	if q := &s.seq; q.next < len(q.parses) {
 		q.next++
 		return q.parses[q.next-1].verdict, true
@@ -251,6 +253,7 @@ func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
 	if l, ok := localOf(text); ok {
 		return l.verdict(), true
 	}
+	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.asking = true
@@ -268,17 +271,18 @@ func (s *Session) unask() {
 	s.known = false
 }
 
-// splitParse takes a whole Parse apart ("Message Formats").
-func splitParse(msg []byte) (name, text []byte, ok bool) {
+// splitParse takes a whole Parse apart ("Message Formats"). types are those of the
+// parameters that it gives, four bytes each.
+func splitParse(msg []byte) (name, text, types []byte, ok bool) {
 	name, rest, ok := cutString(msg[wire.HeaderSize:])
 	if !ok {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	text, types, ok := cutString(rest)
+	text, types, ok = cutString(rest)
 	if !ok || len(types) < 2 || len(types) != 2+4*(int(types[0])<<8|int(types[1])) {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	return name, text, true
+	return name, text, types[2:], true
 }
 
 // splitBind takes the names off a Bind, of which the end may be missing.

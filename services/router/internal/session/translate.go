@@ -78,7 +78,7 @@ func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forward
 
 // parse translates a whole Parse.
 func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
-	name, text, ok := splitParse(msg)
+	name, text, types, ok := splitParse(msg)
 	switch {
 	case !ok:
 		s.seq.parsed()
@@ -98,7 +98,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
 	forgets := ok && l.forgets()
-	v, ok := s.verdictOfParse(text)
+	v, ok := s.verdictOfParse(text, types)
 	if !ok {
 		return 0
 	}
