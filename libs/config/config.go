@@ -175,6 +175,9 @@ type Routing struct {
 	SlowStart Duration `json:"slow_start"`
 	// AllToPrimary sends everything to the primary: the emergency switch.
 	AllToPrimary bool `json:"all_to_primary"`
+	// LazyBegin answers BEGIN before a server knows of it: the server is told with the
+	// transaction's first statement.
+	LazyBegin bool `json:"lazy_begin"`
 	// ReadFunctions may run on a replica because somebody who knows them says so, each
 	// as schema.name, in every database and for all its overloads.
 	ReadFunctions []string `json:"read_functions"`
@@ -238,7 +241,7 @@ func Default() *Config {
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Failover:      Failover{Wait: Duration(10 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
-		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
+		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), LazyBegin: true, ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20, ParserTime: Duration(time.Second), ParserMemory: 384 << 20, ParserTree: 4 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222"},
 		Observability: Observability{LogFormat: "text"},

@@ -79,6 +79,8 @@ type Engine struct {
 	scanner *sqltoken.Scanner
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
+	// defaults are what the primary's connections begin with, by login.
+	defaults map[upstream.Login]session.Defaults
 
 	arriving map[string]arrival
 	clients  map[string]*client
@@ -108,6 +110,7 @@ func New(o Options) (*Engine, error) {
 		users:     map[string]string{},
 		pools:     map[poolKey]*site{},
 		greetings: map[upstream.Login][]handoff.Parameter{},
+		defaults:  map[upstream.Login]session.Defaults{},
 		arriving:  map[string]arrival{},
 		clients:   map[string]*client{},
 		byPID:     map[uint32]*client{},
@@ -270,6 +273,7 @@ func (e *Engine) apply(c *config.Config) error {
 	e.settings = session.Settings{
 		Strict:     c.Fencing.Mode == config.Strict,
 		PerSession: c.Pool.Mode == config.Session,
+		LazyBegin:  c.Routing.LazyBegin,
 		MaxText:    c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,

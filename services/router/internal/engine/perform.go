@@ -46,6 +46,8 @@ func (c *client) do(a session.Action) {
 		c.awaitFence()
 	case session.OpCancel:
 		c.cancelOn(a.Slot)
+	case session.OpLimitIdle:
+		c.limitIdle(&a)
 	case session.OpAnswered:
 		c.answered()
 	case session.OpClose:

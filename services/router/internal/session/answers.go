@@ -56,6 +56,8 @@ type owed struct {
 	// cmds is what the statements of a Query, or that of an Execute, do to settings,
 	// as far as they have not been executed.
 	cmds []settings.Command
+	// begins says that it is a message of the session's own BEGIN.
+	begins bool
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }

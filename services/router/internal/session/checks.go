@@ -19,7 +19,7 @@ func (s *Session) checkRelease(slot Slot, how Condition) {
 	a := &s.owed
 	what := ""
 	switch {
-	case s.status != wire.Idle:
+	case s.inTransaction():
 		what = "a transaction is open"
 	case !a.empty():
 		what = "answers are outstanding"

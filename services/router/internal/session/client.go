@@ -27,6 +27,10 @@ func (s *Session) FromClient(b []byte) int {
 				run.add(b, used, n)
 			}
 			used += n
+			if s.block.resync {
+				run.flush()
+				s.resync()
+			}
 			if s.fromClient == 0 && s.phase == Idle && !s.discard {
 				run.flush()
 				s.letGo() // what ready could not let go of
@@ -66,6 +70,7 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		s.sendBegin(run, simple(typ))
 		if !simple(typ) {
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
@@ -116,6 +121,9 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		if n := s.sequenceHere(rest); n > 0 {
+			return n
+		}
 		s.verdict = s.seq.verdict
 		s.route()
 	}
@@ -168,6 +176,12 @@ func (s *Session) query(total int, rest []byte) int {
 				break
 			}
 			if s.local(text) || s.queryHere(text) {
+				if s.block.here() {
+					s.idle()
+				}
+				return total
+			}
+			if s.queryBlock(text) {
 				return total
 			}
 			v, ok := s.judge(text)
@@ -187,6 +201,8 @@ func (s *Session) route() {
 	v := s.verdict
 	s.tried = 0
 	switch {
+	case s.block.here():
+		s.routeBlock()
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)

@@ -28,6 +28,9 @@ func TestFaults(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
+			w.o.settings.LazyBegin = r.IntN(4) > 0
+			w.o.defaults.Known = true
+			w.faults = true
 			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.settings.Strict = r.IntN(4) > 0
 			if r.IntN(4) > 0 {

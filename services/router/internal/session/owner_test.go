@@ -15,6 +15,7 @@ import (
 type owner struct {
 	s        *session.Session
 	settings session.Settings
+	defaults session.Defaults
 	verdicts map[string]verdict.Verdict
 
 	// act performs an action; data is a copy of the action's.
@@ -58,6 +59,8 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 	v, ok := o.verdicts[string(text)]
 	return v, ok
 }
+
+func (o *owner) Defaults() session.Defaults { return o.defaults }
 
 func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
 

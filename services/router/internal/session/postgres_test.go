@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // cluster is what the servers of a model share: how many writes the primary has
@@ -37,7 +38,7 @@ type portal struct {
 // is a verb, an argument and an id, which its answers carry:
 //
 //	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
-//	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
+//	standby (a read that fails on one), modes (of the transaction), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
 //	DISCARD ALL, and about settings what parameters say
 type postgres struct {
@@ -56,6 +57,9 @@ type postgres struct {
 	portals  map[string]*portal
 	deferred bool
 	memory   string
+	block    block
+	// alone says that what runs is all of a simple query.
+	alone  bool
 	params   parameters
 	dead     bool // it has ended its process
 	// version is what it shows of the cluster's; the primary shows all.
@@ -153,7 +157,7 @@ func verb(text string) string { return strings.Fields(text + " ;")[0] }
 
 func (p *postgres) aborted(text string) bool {
 	v := verb(text)
-	return p.status == wire.Failed && v != "commit" && v != "rollback" && v != "ROLLBACK"
+	return p.status == wire.Failed && v != "commit" && v != "rollback" && v != "ROLLBACK" && v != "COMMIT" && v != "END" && v != "ABORT"
 }
 
 const abortedMessage = "current transaction is aborted, commands ignored until end of transaction block"
@@ -209,7 +213,7 @@ func (p *postgres) bind(body string) {
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings" || v == "modes"
 }
 
 func (p *postgres) describe(kind byte, name string) {
@@ -290,6 +294,8 @@ func (p *postgres) row(value, id string, version int) {
 }
 
 func (p *postgres) query(stmts []string) {
+	p.alone = len(stmts) == 1
+	defer func() { p.alone = false }()
 	for i, s := range stmts {
 		s = strings.TrimSpace(s)
 		if s == "" {
@@ -314,6 +320,9 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	if p.aborted(stmt) {
 		return p.error("25P02", abortedMessage)
 	}
+	if ofBlock(f) {
+		return p.blocks(stmt)
+	}
 	switch verb {
 	case "write", "defer", "alter", "copyin":
 		p.writing(stmt)
@@ -330,7 +339,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		panic(promise("a replica was sent " + stmt))
 	}
 	switch verb {
-	case "rows", "value", "standby", "recall", "settings":
+	case "rows", "value", "standby", "recall", "settings", "modes":
 		if verb == "standby" && p.replica {
 			return p.error("0A000", "not on a standby")
 		}
@@ -347,6 +356,8 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 			p.row("here", id, version)
 		case "recall":
 			p.row(p.memory, id, version)
+		case "modes":
+			p.row(p.modes(), id, version)
 		case "settings":
 			p.row(p.params.all(), id, version)
 		default:
@@ -369,6 +380,9 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.say("ParameterStatus", "TimeZone", id)
 		p.say("NotificationResponse")
 	case "begin":
+		if p.status == wire.Idle {
+			p.block.modes = settings.Modes{}
+		}
 		p.status = wire.InTransaction
 	case "commit", "rollback":
 		if p.status == wire.Failed {

@@ -16,6 +16,8 @@ type Settings struct {
 	Strict bool
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
+	// LazyBegin has the server's BEGIN wait for a statement that needs a server.
+	LazyBegin bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
 	// MaxStatements is how many prepared statements a server connection keeps.
@@ -31,6 +33,8 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Defaults gives what the session's connections begin with.
+	Defaults() Defaults
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
@@ -55,6 +59,7 @@ type Session struct {
 
 	// status is the transaction status last shown to the client.
 	status byte
+	block  block
 	fence  fence.State
 	// pins bind the session to its primary connection.
 	pins pins
@@ -149,7 +154,7 @@ func (s *Session) bound(slot Slot) bool {
 	switch {
 	case !h.ok:
 		return false
-	case slot == s.at && s.status != wire.Idle:
+	case slot == s.at && s.inTransaction():
 		return true
 	}
 	return slot == PrimarySlot && h.used && (s.pins != 0 || s.env.Settings().PerSession)

@@ -57,6 +57,8 @@ func newClient(r *router, number int) *client {
 
 func (c *client) Settings() *session.Settings { return &c.r.settings }
 
+func (c *client) Defaults() session.Defaults { return session.Defaults{Known: true} }
+
 func (c *client) Current(verdict.Verdict) bool { return true }
 
 func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {
