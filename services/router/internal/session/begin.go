@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -37,6 +38,8 @@ type block struct {
 	// portal says that the unnamed portal is that of a statement about the block, which
 	// has been run.
 	portal bool
+	// limit is the time for which the session may be idle in it, 0 for any.
+	limit time.Duration
 	// unsure says that its BEGIN has been sent and not been answered: what follows must
 	// not run if that fails.
 	unsure bool
@@ -58,6 +61,33 @@ const (
 
 // here reports whether no server has the block.
 func (b *block) here() bool { return b.state == opened || b.state == fallen }
+
+var blockStates = map[blockState]string{opened: "opened", begun: "begun", fallen: "fallen"}
+
+// pack gives the block as it travels, nil for none.
+func (b *block) pack() *handoff.Block {
+	if b.state == noBlock {
+		return nil
+	}
+	return &handoff.Block{
+		State: blockStates[b.state], Begin: string(b.modes.AppendBegin(nil)), Portal: b.portal, IdleMicros: b.limit.Microseconds(),
+	}
+}
+
+// unpack makes the block of what has travelled.
+func (b *block) unpack(t *handoff.Block) {
+	*b = block{}
+	if t == nil {
+		return
+	}
+	for state, name := range blockStates {
+		if name == t.State {
+			b.state = state
+		}
+	}
+	begin, _ := settings.ParseBlock([]byte(t.Begin))
+	b.modes, b.portal, b.limit = begin.Modes, t.Portal, time.Duration(t.IdleMicros)*time.Microsecond
+}
 
 // inTransaction reports whether a server has a transaction of the session's open.
 func (s *Session) inTransaction() bool { return s.status != wire.Idle && !s.block.here() }
@@ -96,11 +126,8 @@ func (s *Session) limited() bool {
 // limitIdle has the session end when it stays idle for too long in a block that no server
 // has.
 func (s *Session) limitIdle() {
-	if !s.block.here() {
-		return
-	}
-	if limit, _ := s.idleLimit(); limit > 0 {
-		s.do(Action{Op: OpLimitIdle, Wait: limit})
+	if s.block.here() && s.block.limit > 0 {
+		s.do(Action{Op: OpLimitIdle, Wait: s.block.limit})
 	}
 }
 
@@ -169,6 +196,9 @@ func (s *Session) emulates(b *settings.Block) bool {
 // runBlock executes it and gives its command tag.
 func (s *Session) runBlock(b *settings.Block) string {
 	tag := b.Tag
+	if s.block.state == noBlock {
+		s.block.limit, _ = s.idleLimit()
+	}
 	switch {
 	case b.Kind == settings.BlockBegin, b.Kind == settings.BlockSet:
 		s.block.modes = b.Under(s.block.modes)
@@ -186,26 +216,17 @@ func (s *Session) runBlock(b *settings.Block) string {
 	return tag
 }
 
-// sequenceHere answers the sequence of the extended protocol at the start of b if it
-// does nothing but execute one statement about a block that no server has or needs to
-// have, and returns its length; 0 if it is none.
-func (s *Session) sequenceHere(b []byte) int {
-	if !s.seq.whole || !s.block.here() && !s.lazy() {
-		return 0
-	}
-	o := oneStatement{s: s}
-	if !o.read(b[:s.seq.scanned]) || !s.emulates(&o.block) {
-		return 0
-	}
+// sequenceHere answers a sequence of the extended protocol that has been read, and gives
+// its length.
+func (s *Session) sequenceHere(o *oneStatement) int {
 	if o.parsed {
 		s.prepareHere(o.name, o.body, o.text)
 	}
-	n := s.seq.scanned
 	s.seq.scanned, s.known = 0, false
 	answer := s.scratch
 	tag := s.runBlock(&o.block)
 	s.block.portal = true
-	for _, typ := range o.asked {
+	for _, typ := range o.asked[:o.count] {
 		switch typ {
 		case wire.Parse:
 			answer = append(answer, wire.ParseComplete, 0, 0, 0, 4)
@@ -220,7 +241,7 @@ func (s *Session) sequenceHere(b []byte) int {
 		}
 	}
 	s.sayDone(answer)
-	return n
+	return o.size
 }
 
 // prepareHere notes a statement that no server has parsed yet.
@@ -243,62 +264,96 @@ type oneStatement struct {
 	parsed           bool
 	name, body, text []byte
 	block            settings.Block
-	// asked are the types of its messages; ParameterDescription stands for a Describe of
-	// the statement.
-	asked []byte
+	// asked are the types of its messages, of which there are count; ParameterDescription
+	// stands for a Describe of the statement.
+	asked [8]byte
+	count int
+	// size is its length in bytes.
+	size int
+	// known says that it is known what is run, bound and ran how far that is.
+	known, bound, ran bool
 }
 
-// read reports whether a whole sequence is one.
-func (o *oneStatement) read(b []byte) bool {
-	var types [8]byte
-	o.asked = types[:0]
-	var name []byte
-	known, bound, ran := false, false, false
-	for len(b) > 0 {
-		typ, total, err := wire.Header(b)
-		if err != nil || total == 0 || total > len(b) || len(o.asked) == len(types) || ran && typ != wire.Sync {
-			return false
+// reading is how far a sequence is one.
+type reading uint8
+
+const (
+	another    reading = iota // it is none
+	unfinished                // so far
+	finished
+)
+
+// read looks at the messages at the start of b.
+func (o *oneStatement) read(b []byte) reading {
+	for {
+		typ, total, err := wire.Header(b[o.size:])
+		switch {
+		case err != nil || o.count == len(o.asked) || o.ran && total > 0 && typ != wire.Sync:
+			return another
+		case total == 0 || total > len(b)-o.size:
+			if !o.known {
+				return another // as yet
+			}
+			return unfinished
 		}
-		msg := b[:total]
-		b = b[total:]
+		msg := b[o.size : o.size+total]
+		ok := false
 		switch typ {
 		case wire.Parse:
-			n, text, ok := splitParse(msg)
-			if !ok || known || len(n) > maxName || len(n) > 0 && o.s.named[string(n)] != nil || !o.understood(msg[wire.HeaderSize+len(n)+1:], len(text)) {
-				return false
-			}
-			o.parsed, o.name, o.text, o.body = true, n, text, msg[wire.HeaderSize+len(n)+1:]
-			name, known = n, true
+			ok = o.parse(msg)
 		case wire.Describe:
-			kind, n, ok := splitTarget(msg)
-			switch {
-			case !ok:
-				return false
-			case kind == 'S' && known && bytes.Equal(n, name):
-				typ = wire.ParameterDescription
-			case kind != 'P' || !bound || len(n) > 0:
-				return false
-			}
+			ok = o.describe(msg, &typ)
 		case wire.Bind:
-			portal, n, rest, ok := splitBind(msg)
-			if !ok || bound || len(portal) > 0 || known && !bytes.Equal(n, name) || !known && !o.prepared(n) || !noParameters(rest) {
-				return false
-			}
-			known, bound, name = true, true, n
+			ok = o.bind(msg)
 		case wire.Execute:
-			portal, _, ok := cutString(msg[wire.HeaderSize:])
-			if !ok || !bound || len(portal) > 0 || total != wire.HeaderSize+1+4 {
-				return false
-			}
-			ran = true
+			portal, _, is := cutString(msg[wire.HeaderSize:])
+			ok = is && o.bound && len(portal) == 0 && total == wire.HeaderSize+1+4
+			o.ran = true
 		case wire.Sync:
-			return ran && len(b) == 0
-		default:
-			return false
+			o.size += total
+			if o.ran && total == wire.HeaderSize {
+				return finished
+			}
 		}
-		o.asked = append(o.asked, typ)
+		if !ok {
+			return another
+		}
+		o.size += total
+		o.asked[o.count] = typ
+		o.count++
 	}
-	return false
+}
+
+func (o *oneStatement) parse(msg []byte) bool {
+	name, text, ok := splitParse(msg)
+	if !ok || o.known || len(name) > maxName || len(name) > 0 && o.s.named[string(name)] != nil {
+		return false
+	}
+	body := msg[wire.HeaderSize+len(name)+1:]
+	o.parsed, o.known, o.name, o.text, o.body = true, true, name, text, body
+	return o.understood(body, len(text))
+}
+
+func (o *oneStatement) describe(msg []byte, as *byte) bool {
+	kind, name, ok := splitTarget(msg)
+	if ok && kind == 'S' {
+		*as = wire.ParameterDescription
+		return o.known && bytes.Equal(name, o.name)
+	}
+	return ok && kind == 'P' && o.bound && len(name) == 0
+}
+
+func (o *oneStatement) bind(msg []byte) bool {
+	portal, name, rest, ok := splitBind(msg)
+	if !ok || o.bound || len(portal) > 0 || !noParameters(rest) {
+		return false
+	}
+	o.bound = true
+	if o.known {
+		return bytes.Equal(name, o.name)
+	}
+	o.known, o.name = true, name
+	return o.prepared(name)
 }
 
 // prepared reports whether the client has prepared one under the name.

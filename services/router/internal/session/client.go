@@ -120,9 +120,14 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.route()
 		return 0
 	}
+	here := oneStatement{s: s}
+	is := here.read(rest)
+	if is == unfinished && s.emulates(&here.block) {
+		return 0
+	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
-		if n := s.sequenceHere(rest); n > 0 {
-			return n
+		if is == finished && s.emulates(&here.block) {
+			return s.sequenceHere(&here)
 		}
 		s.verdict = s.seq.verdict
 		s.route()

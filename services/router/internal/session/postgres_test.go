@@ -37,7 +37,7 @@ type portal struct {
 // (documentation, "Message Flow"), with statements of a few words. A statement
 // is a verb, an argument and an id, which its answers carry:
 //
-//	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
+//	rows N, write, LISTEN, UNLISTEN, value (what writes it sees), begin, commit, rollback, fail,
 //	standby (a read that fails on one), modes (of the transaction), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
 //	DISCARD ALL, and about settings what parameters say
@@ -59,9 +59,12 @@ type postgres struct {
 	memory   string
 	block    block
 	// alone says that what runs is all of a simple query.
-	alone  bool
-	params   parameters
-	dead     bool // it has ended its process
+	alone bool
+	// listens and stepped say that the session listens, outside of transactions only, and
+	// that it has moved a sequence.
+	listens, stepped bool
+	params           parameters
+	dead             bool // it has ended its process
 	// version is what it shows of the cluster's; the primary shows all.
 	version int
 	// writing is called before a write.
@@ -69,6 +72,9 @@ type postgres struct {
 	// statements is the account of the connection to it.
 	statements session.Statements
 }
+
+// stepping is the argument of a write that moves a sequence.
+const stepping = "7"
 
 func newPostgres(cl *cluster, replica bool) *postgres {
 	return &postgres{cl: cl, status: wire.Idle, replica: replica, stmts: map[string]*prepared{}, portals: map[string]*portal{}, params: newParameters(), writing: func(string) {}}
@@ -366,7 +372,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 				p.row(strconv.Itoa(i), id, version)
 			}
 		}
+	case "LISTEN", "UNLISTEN":
+		p.listens = verb == "LISTEN"
 	case "write", "defer":
+		p.stepped = p.stepped || arg == stepping
 		p.cl.writes++
 		p.cl.ran[id]++
 		p.deferred = p.deferred || verb == "defer"
@@ -418,7 +427,7 @@ func (p *postgres) forget(verb, name string) bool {
 			}
 		}
 		if verb == "DISCARD" {
-			p.memory = ""
+			p.memory, p.listens, p.stepped = "", false, false
 			clear(p.params.session)
 			p.params.end(true)
 		}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -286,42 +287,61 @@ var (
 // way of cutting the streams, and reads going to a replica that lags.
 func TestLikeADirectConnection(t *testing.T) {
 	for n := range *seeds {
-		seed(t, *from+n, func(r *rand.Rand) {
-			c := &writer{r: r}
-			for range 1 + r.IntN(6) {
-				c.group()
-			}
-			w := newWorld(r, c.out)
-			w.o.settings.PerSession = r.IntN(3) == 0
-			w.o.settings.LazyBegin = r.IntN(4) > 0
-			w.o.defaults.Known = true
-			w.o.settings.MaxStatements = 1 + r.IntN(4)
-			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
-			w.o.perform()
-			greeting := len(w.got)
-			for {
-				es := w.events()
-				if len(es) == 0 && w.settled() {
-					break
-				}
-				if len(es) > 0 {
-					es[r.IntN(len(es))]()
-				}
-				w.bounded()
-			}
-			if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
-				broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
-			}
-			want := direct(c.out)
-			if !bytes.Equal(alike(w.got[greeting:]), alike(want)) {
-				p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
-				broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
-			}
-		})
+		seed(t, *from+n, func(r *rand.Rand) { likeDirect(r, false, false, nil) })
 		if t.Failed() {
 			return
 		}
 	}
+}
+
+// likeDirect runs one random course. If moves is set the session goes on, at safe points
+// taken by chance, as one made of its record, in which tamper has changed something; blind
+// says that only what its client sees counts. It gives how often it has moved.
+func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int {
+	c := &writer{r: r}
+	switch {
+	case moves && r.IntN(8) == 0:
+		c.story(alone)
+	default:
+		for range 1 + r.IntN(6) {
+			if moves && r.IntN(2) == 0 {
+				c.story(stories)
+				continue
+			}
+			c.group()
+		}
+	}
+	w := newWorld(r, c.out)
+	w.moves, w.tamper, w.o.blind = moves, tamper, blind
+	w.o.settings.PerSession = r.IntN(3) == 0
+	w.o.settings.LazyBegin = r.IntN(4) > 0
+	w.o.defaults = session.Defaults{Known: true, IdleInTransaction: time.Minute}
+	w.o.settings.MaxStatements = 1 + r.IntN(4)
+	w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
+	w.o.perform()
+	greeting := len(w.got)
+	for {
+		es := w.events()
+		if len(es) == 0 && w.settled() {
+			break
+		}
+		if len(es) > 0 {
+			es[r.IntN(len(es))]()
+		}
+		w.bounded()
+	}
+	if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
+		broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
+	}
+	want := direct(c.out)
+	if !bytes.Equal(alike(w.got[greeting:]), alike(want)) {
+		p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
+		broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
+	}
+	if moves && w.o.s.Phase() == session.Idle && r.IntN(4) == 0 {
+		w.o.client(message(wire.Terminate, ""))
+	}
+	return w.moved
 }
 
 // alike writes what is no difference in one way: in a failed transaction a portal

@@ -193,6 +193,8 @@ func (p *play) act(a session.Action, data []byte) {
 	case session.OpSettle:
 		p.mark = a.Mark
 		s += fmt.Sprintf(" %d", a.Mark)
+	case session.OpLimitIdle:
+		s += " " + a.Wait.String()
 	case session.OpCancel:
 		s += " " + a.Slot.String()
 	}
@@ -288,7 +290,7 @@ func (p *play) run(name string, args []string) error {
 		p.o.tell(func() { s.Warn("01000", "look out", "") })
 	default:
 		f, ok := map[string]func(){
-			"fence-ready": s.FenceReady, "cancel": s.Cancel, "gone": s.ClientGone, "stop": s.Stop, "kill": s.Kill,
+			"idle-too-long": func() { s.IdleTooLong(s.Steps()) }, "fence-ready": s.FenceReady, "cancel": s.Cancel, "gone": s.ClientGone, "stop": s.Stop, "kill": s.Kill,
 		}[name]
 		if !ok {
 			return fmt.Errorf("no event is called %s", name)
@@ -306,6 +308,16 @@ func (p *play) set(args []string) error {
 			p.o.settings.Strict = v == "on"
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
+		case "lazy-begin":
+			p.o.settings.LazyBegin, p.o.defaults.Known = v == "on", true
+		case "transaction-timeout":
+			p.o.defaults.Limited = v == "on"
+		case "idle-limit":
+			d, err := time.ParseDuration(v)
+			if err != nil {
+				return err
+			}
+			p.o.defaults.IdleInTransaction = d
 		case "max-text", "max-statements":
 			n, err := strconv.Atoi(v)
 			if err != nil {

@@ -3,7 +3,6 @@ package session
 import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/verdict"
-	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -173,47 +172,9 @@ type held struct {
 	settings *settings.Hash
 }
 
-// New makes the session of a record. Start begins it.
+// New makes the session of a record that comes from a login. Start begins it.
 func New(rec *handoff.Record, env Env) *Session {
-	s := &Session{env: env, rec: rec, status: wire.Idle}
-	if l := rec.Live; l != nil {
-		s.shown = l.Shown
-		s.pins = parsePins(l.Pin)
-		s.fence = fence.Restore(l.Fence.Position)
-		if l.Fence.Dirty {
-			// By which of the runs known here is for the owner to find out; until then the
-			// write counts as one that may be lost.
-			s.fence.Wrote(fence.Server{})
-		}
-		s.restore(l.Settings)
-		if l.LastRoute != nil {
-			s.last = *l.LastRoute
-		}
-		for i := range l.Prepared {
-			st := unpack(&l.Prepared[i])
-			st.cmds = s.commands(st.body[:st.text], st.verdict)
-			st.in(s.environment())
-			if l, ok := localOf(st.body[:st.text]); ok {
-				st.local, st.forgets = l, l.kind != deallocate
-				if !s.executes(&l) {
-					st.local = local{}
-				}
-			}
-			s.define(st.client, st)
-		}
-	}
-	return s
-}
-
-// Snapshot gives the state that travels in a record. The incarnation behind a
-// dirty fence is the owner's to add. The result shares nothing that the session
-// changes later.
-func (s *Session) Snapshot() *handoff.Live {
-	last := s.last
-	return &handoff.Live{
-		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
-		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
-	}
+	return Arrive(rec, env, Arrival{})
 }
 
 // Record gives the record the session was made of.
@@ -272,10 +233,7 @@ func (s *Session) Reads() bool {
 // known already; otherwise a connection is asked for.
 func (s *Session) Start(params []handoff.Parameter) {
 	if s.rec.Live != nil {
-		s.enter(Idle)
-		if s.fence.Dirty() {
-			s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
-		}
+		s.goesOn()
 		return
 	}
 	if s.rec.Replication != "" {

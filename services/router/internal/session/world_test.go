@@ -4,7 +4,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -36,6 +38,11 @@ type world struct {
 	run      uint32
 
 	faults bool
+	// moves says that the session goes from router to router, tamper what happens to its
+	// record on the way, and moved how often it has.
+	moves  bool
+	tamper func(*handoff.Live)
+	moved  int
 	steps  int
 	// canceled is how many cancel requests have reached a server.
 	canceled int
@@ -68,6 +75,14 @@ func judge(text string) verdict.Verdict {
 		case "remember":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Session
+		case "LISTEN", "UNLISTEN":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Session
+		case "write":
+			v.Kind = verdict.Write
+			if f[1] == stepping {
+				v.Effects |= verdict.Sequences
+			}
 		case "SELECT":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Session
@@ -223,11 +238,14 @@ func (w *world) release(a session.Action) {
 	if a.How == session.Clean && p.memory != "" {
 		broken("a connection with state is released as clean")
 	}
+	if a.How == session.Clean && p.stepped || p.listens && !w.o.closed && w.o.s.Phase() != session.Closed {
+		broken("a connection is released %s; a sequence was moved: %v, it listens: %v", a.How, p.stepped, p.listens)
+	}
 	accounted(p)
 	if a.How == session.Clean {
 		p.accountedSettings()
 	}
-	p.memory = ""
+	p.memory, p.listens, p.stepped = "", false, false
 	if a.How == session.Used { // as the pool does: DISCARD ALL
 		p.stmts = map[string]*prepared{}
 		p.statements.Clear()
@@ -260,7 +278,7 @@ func (w *world) lend() {
 		}
 	}
 	w.o.granted(&session.Grant{
-		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason,
+		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason, Name: "p0", Waited: time.Millisecond,
 		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)}, Statements: &w.conns[slot].statements, Settings: &w.conns[slot].params.account,
 	})
 }
@@ -312,6 +330,9 @@ func (w *world) events() []func() {
 	if w.queued != nil {
 		es = append(es, w.lend)
 	}
+	if w.moves && w.o.s.Safe() && w.calm() && w.r.IntN(4) == 0 {
+		es = append(es, w.move)
+	}
 	if w.awaiting && w.r.IntN(4) == 0 {
 		es = append(es, w.fenceReady) // too late
 	}
@@ -342,6 +363,46 @@ func (w *world) events() []func() {
 		}
 	}
 	return es
+}
+
+// calm reports whether nothing is under way that the loop would wait for: bytes of a
+// connection that is held.
+func (w *world) calm() bool {
+	for slot := range w.conns {
+		if len(w.o.serverUnread[slot]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// move has the session go on in another router, which knows what it is told and nothing
+// else, and has connections of its own.
+func (w *world) move() {
+	w.moved++
+	if w.r.IntN(2) == 0 {
+		clear(w.o.verdicts)
+		w.pooled = [2][]*postgres{}
+	}
+	w.marks = nil // of the session that was
+	w.o.move(w.tamper, w.arrive)
+}
+
+// arrive gives the connection that comes along with a session.
+func (w *world) arrive(l *handoff.Lease) *session.Grant {
+	slot := session.PrimarySlot
+	if l.Replica {
+		slot = session.ReplicaSlot
+	}
+	p := w.conns[slot]
+	p.statements = session.Statements{}
+	p.statements.Unpack(l)
+	p.params.account = settings.Hash{}
+	copy(p.params.account[:], l.Settings)
+	return &session.Grant{
+		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run},
+		Statements: &p.statements, Settings: &p.params.account,
+	}
 }
 
 // schema is the version of the tables that the replica has replayed: all of it,

@@ -185,7 +185,7 @@ func TestTracker(t *testing.T) {
 
 // TestNow gives what is set inside a transaction.
 func TestNow(t *testing.T) {
-	tr := Restore([]Change{{"a", "a = 1"}})
+	tr := Arrive(Baggage{Settings: []Change{{"a", "a = 1"}}})
 	for _, text := range []string{"SET LOCAL b = 2", "SAVEPOINT s", "SET a = 3"} {
 		cs, _ := Parse([]byte(text))
 		tr.Ran(&cs[0], nil)
