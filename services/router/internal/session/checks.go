@@ -4,8 +4,6 @@ package session
 
 import (
 	"fmt"
-
-	"github.com/pgpilot/pgpilot/libs/wire"
 )
 
 // checkRelease panics if a connection that another session may get next owes
