@@ -57,6 +57,7 @@ type Engine struct {
 	buf    [readSize]byte
 
 	settings session.Settings
+	defaults defaults
 	policy   route.Policy
 	began    time.Time
 	turn     uint32
@@ -79,8 +80,8 @@ type Engine struct {
 	scanner *sqltoken.Scanner
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
-	// defaults are what the primary's connections begin with, by login.
-	defaults map[upstream.Login]session.Defaults
+	// beginnings are what the primary's connections begin with, by login.
+	beginnings map[upstream.Login]session.Beginnings
 
 	arriving map[string]arrival
 	clients  map[string]*client
@@ -107,18 +108,18 @@ type Engine struct {
 func New(o Options) (*Engine, error) {
 	e := &Engine{
 		log: o.Log, opts: o, cfg: o.Config, metrics: o.Metrics,
-		users:     map[string]string{},
-		pools:     map[poolKey]*site{},
-		greetings: map[upstream.Login][]handoff.Parameter{},
-		defaults:  map[upstream.Login]session.Defaults{},
-		arriving:  map[string]arrival{},
-		clients:   map[string]*client{},
-		byPID:     map[uint32]*client{},
-		cache:     cache.New(o.Config.Classify.CacheSize),
-		scanner:   sqltoken.NewScanner(o.Secret),
-		routers:   shareOfRouters{count: 1},
-		began:     time.Now(),
-		now:       time.Now(),
+		users:      map[string]string{},
+		pools:      map[poolKey]*site{},
+		greetings:  map[upstream.Login][]handoff.Parameter{},
+		beginnings: map[upstream.Login]session.Beginnings{},
+		arriving:   map[string]arrival{},
+		clients:    map[string]*client{},
+		byPID:      map[uint32]*client{},
+		cache:      cache.New(o.Config.Classify.CacheSize),
+		scanner:    sqltoken.NewScanner(o.Secret),
+		routers:    shareOfRouters{count: 1},
+		began:      time.Now(),
+		now:        time.Now(),
 	}
 	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
 	err := e.apply(o.Config)
@@ -268,15 +269,27 @@ func (e *Engine) apply(c *config.Config) error {
 		}
 		users[u.Name] = secret
 	}
+	values, err := valuesOf(c)
+	if err != nil {
+		return err
+	}
+	defaults, err := defaultsOf(c)
+	if err != nil {
+		return err
+	}
 	e.cfg, e.users, e.targets = c, users, targets
+	e.defaults = defaults
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
-		Strict:     c.Fencing.Mode == config.Strict,
+		Values:     values,
 		PerSession: c.Pool.Mode == config.Session,
 		LazyBegin:  c.Routing.LazyBegin,
 		MaxText:    c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
+	}
+	for _, c := range e.clients {
+		c.settings = e.settingsFor(c.login)
 	}
 	e.policy = policyOf(c.Routing.Policy)
 	e.tracker.Set(e.trackerSettings(c))

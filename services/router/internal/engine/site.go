@@ -129,7 +129,7 @@ func (p *site) connected(startup string, m *upstream.Made) {
 	if e.tracker.Table().Primary == p.key.Backend {
 		login := upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}
 		e.greeted(login, m.Parameters)
-		e.begins(login, m.Defaults)
+		e.begins(login, m.Beginnings)
 	}
 	p.giveBack(s)
 }

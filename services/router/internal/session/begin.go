@@ -17,9 +17,9 @@ import (
 // here as a server would (PostgreSQL documentation, "SQL Commands: BEGIN"). What is not
 // understood completely begins the block on the primary first.
 
-// Defaults are what a login's connections begin with, as far as it matters to a block
+// Beginnings are what a login's connections begin with, as far as it matters to a block
 // that no server knows of.
-type Defaults struct {
+type Beginnings struct {
 	// Known says that the others have been read from a connection.
 	Known bool
 	// IdleInTransaction is idle_in_transaction_session_timeout; 0: none.
@@ -101,7 +101,7 @@ func (s *Session) lazy() bool {
 // idleLimit gives the time for which the session may be idle in a transaction, 0 for
 // any. ok is false if it is not known.
 func (s *Session) idleLimit() (limit time.Duration, ok bool) {
-	d := s.env.Defaults()
+	d := s.env.Beginnings()
 	value, isSet, ok := s.set.List().Value("idle_in_transaction_session_timeout")
 	switch {
 	case !ok || !d.Known:
@@ -117,7 +117,7 @@ func (s *Session) idleLimit() (limit time.Duration, ok bool) {
 func (s *Session) limited() bool {
 	value, isSet, ok := s.set.List().Value("transaction_timeout")
 	if !isSet {
-		return s.env.Defaults().Limited
+		return s.env.Beginnings().Limited
 	}
 	limit, known := settings.ParseTime(value)
 	return !ok || !known || limit != 0
@@ -176,12 +176,6 @@ func (s *Session) sayDone(b []byte) {
 	s.idle()
 }
 
-// appendComplete adds a CommandComplete.
-func appendComplete(b []byte, tag string) []byte {
-	b = append(b, wire.CommandComplete, 0, 0, 0, byte(4+len(tag)+1))
-	return append(append(b, tag...), 0)
-}
-
 // emulates reports whether a statement about a block can be executed here.
 func (s *Session) emulates(b *settings.Block) bool {
 	switch s.block.state {
@@ -207,6 +201,7 @@ func (s *Session) runBlock(b *settings.Block) string {
 		fallthrough
 	default:
 		s.here.st, s.latest.st = nil, nil // portals end with their transaction
+		s.settle(b, tag)
 		if !b.Chain {
 			s.block, s.status = block{}, wire.Idle
 			return tag
@@ -214,6 +209,22 @@ func (s *Session) runBlock(b *settings.Block) string {
 	}
 	s.block.state, s.status = opened, wire.InTransaction
 	return tag
+}
+
+// settle ends what has been set in a block that no server has: parameters of the
+// router's own.
+func (s *Session) settle(b *settings.Block, tag string) {
+	if !s.set.Begun() {
+		s.set.Ready(true)
+		return
+	}
+	kind := settings.Commit
+	if b.Kind == settings.BlockRollback {
+		kind = settings.Rollback
+	}
+	s.set.Ran(&settings.Command{Kind: kind}, []byte(tag))
+	s.set.Ready(true)
+	s.changed()
 }
 
 // sequenceHere answers a sequence of the extended protocol that has been read, and gives

@@ -8,6 +8,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -16,10 +17,10 @@ import (
 // what the session leaves unread, and performs actions in order. What every
 // owner may rely on is checked at every step, whatever the test is about.
 type owner struct {
-	s        *session.Session
-	settings session.Settings
-	defaults session.Defaults
-	verdicts map[string]verdict.Verdict
+	s          *session.Session
+	settings   session.Settings
+	beginnings session.Beginnings
+	verdicts   map[string]verdict.Verdict
 
 	// act performs an action; data is a copy of the action's.
 	act func(a session.Action, data []byte)
@@ -124,13 +125,21 @@ func record() *handoff.Record {
 
 func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
 	o := &owner{
-		settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4},
+		settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4},
 		verdicts: map[string]verdict.Verdict{},
 		act:      func(session.Action, []byte) {},
 		fail:     fail,
 	}
 	o.s = session.New(rec, o)
 	return o
+}
+
+// strict has reads fenced, or not.
+func (o *owner) strict(on bool) {
+	o.settings.Values.Mode = fence.Relaxed
+	if on {
+		o.settings.Values.Mode = fence.Strict
+	}
 }
 
 func (o *owner) Settings() *session.Settings { return &o.settings }
@@ -140,7 +149,7 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 	return v, ok
 }
 
-func (o *owner) Defaults() session.Defaults { return o.defaults }
+func (o *owner) Beginnings() session.Beginnings { return o.beginnings }
 
 func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
 

@@ -242,6 +242,13 @@ func (p *play) run(name string, args []string) error {
 		rec := record()
 		rec.Live = &handoff.Live{Pin: strings.TrimPrefix(args[0], `"`), Fence: handoff.Fence{Position: at(args[1]), Dirty: len(args) > 2}}
 		p.begin(rec)
+	case "startup": // with these parameters of the client's
+		rec := record()
+		for _, a := range args {
+			k, v, _ := strings.Cut(strings.TrimPrefix(a, `"`), "=")
+			rec.Startup = append(rec.Startup, handoff.Parameter{Name: k, Value: v})
+		}
+		p.begin(rec)
 	case "replication": // a connection for it
 		rec := record()
 		rec.Replication = args[0]
@@ -305,19 +312,19 @@ func (p *play) set(args []string) error {
 		k, v, _ := strings.Cut(a, "=")
 		switch k {
 		case "strict":
-			p.o.settings.Strict = v == "on"
+			p.o.strict(v == "on")
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
 		case "lazy-begin":
-			p.o.settings.LazyBegin, p.o.defaults.Known = v == "on", true
+			p.o.settings.LazyBegin, p.o.beginnings.Known = v == "on", true
 		case "transaction-timeout":
-			p.o.defaults.Limited = v == "on"
+			p.o.beginnings.Limited = v == "on"
 		case "idle-limit":
 			d, err := time.ParseDuration(v)
 			if err != nil {
 				return err
 			}
-			p.o.defaults.IdleInTransaction = d
+			p.o.beginnings.IdleInTransaction = d
 		case "max-text", "max-statements":
 			n, err := strconv.Atoi(v)
 			if err != nil {

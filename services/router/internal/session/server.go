@@ -19,6 +19,7 @@ const (
 	pass     fate = iota
 	withhold      // the client does not get it
 	replace       // the client gets an error made here instead
+	answer        // the client gets what the router answers instead
 	lose          // the connection is of no further use
 )
 
@@ -91,6 +92,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			shown = used + n
 			s.report(s.word)
 			s.word = nil
+		case answer:
+			show(used)
+			shown = used + n
+			s.answerBehind()
 		}
 		used += n
 		s.fromServer = total - n
@@ -195,7 +200,12 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		s.recycle(front.was)
 	}
 	s.beganHere(&front, typ)
-	if front.how == hide {
+	switch {
+	case front.how == hide && s.behind != nil && typ == wire.EmptyQueryResponse:
+		return answer
+	case front.how == hide && typ == wire.ReadyForQuery:
+		return s.readiness(msg, all)
+	case front.how == hide:
 		return withhold
 	}
 	s.begunToShow()
@@ -218,8 +228,15 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 // ALL everything else that a session may have left in it.
 var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
 
+// ended is what a server says when a failed transaction has ended, or has gone back to a
+// savepoint.
+var ended = []byte("ROLLBACK\x00")
+
 // completed takes note of a command that has run.
 func (s *Session) completed(of *owed, tag []byte) {
+	if s.status == wire.Failed && of.typ == wire.Execute && bytes.Equal(tag, ended) {
+		s.status = wire.InTransaction // or not even that, as its ReadyForQuery will say
+	}
 	if len(of.cmds) > 0 {
 		s.ran(&of.cmds[0], bytes.TrimRight(tag, "\x00"))
 		if of.typ == wire.Query {

@@ -4,6 +4,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -11,8 +12,8 @@ import (
 // Settings are what the configuration says of all sessions. They are shared and
 // may change between two calls.
 type Settings struct {
-	// Strict fences reads; without it they go to any usable replica.
-	Strict bool
+	// Values hold for the session unless it says otherwise.
+	Values override.Values
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// LazyBegin has the server's BEGIN wait for a statement that needs a server.
@@ -32,8 +33,8 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
-	// Defaults gives what the session's connections begin with.
-	Defaults() Defaults
+	// Beginnings gives what the session's connections begin with.
+	Beginnings() Beginnings
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
@@ -70,6 +71,11 @@ type Session struct {
 	unfit   route.Set
 	// epoch counts the changes.
 	epoch uint64
+	// began and own are what the session asks of the router itself: since its startup,
+	// and with SET.
+	began, own override.Set
+	// behind is a query about that whose turn to be answered has not come.
+	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
 	// while they were given the settings.
 	asked   route.Request
@@ -232,6 +238,10 @@ func (s *Session) Reads() bool {
 // Start begins a session. params are what its servers report, as far as that is
 // known already; otherwise a connection is asked for.
 func (s *Session) Start(params []handoff.Parameter) {
+	if s.problem.Code != "" {
+		s.finish(&s.problem)
+		return
+	}
 	if s.rec.Live != nil {
 		s.goesOn()
 		return
@@ -256,7 +266,7 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	r.Strict = s.env.Settings().Strict
+	r.Strict = s.values().Mode.Fenced()
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

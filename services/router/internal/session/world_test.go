@@ -157,7 +157,7 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 		return // the server model looks again when it executes
 	}
 	text := strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")
-	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil || strings.HasSuffix(text, ";ROLLBACK TO pgpilot_none") {
+	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil || text == "" || strings.HasSuffix(text, " pgpilot_none") {
 		return
 	}
 	broken("%.60q is sent while the fence is clean", data)

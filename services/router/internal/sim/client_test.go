@@ -57,7 +57,7 @@ func newClient(r *router, number int) *client {
 
 func (c *client) Settings() *session.Settings { return &c.r.settings }
 
-func (c *client) Defaults() session.Defaults { return session.Defaults{Known: true} }
+func (c *client) Beginnings() session.Beginnings { return session.Beginnings{Known: true} }
 
 func (c *client) Current(verdict.Verdict) bool { return true }
 

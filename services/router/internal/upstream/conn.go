@@ -30,9 +30,9 @@ type Made struct {
 	Run lsn.Incarnation
 	// Parameters are the ParameterStatus values after login.
 	Parameters []handoff.Parameter
-	// Defaults are what transactions on it begin with; nil if that is not known.
-	Defaults *Defaults
-	At       time.Time
+	// Beginnings are what transactions on it begin with; nil if that is not known.
+	Beginnings *Beginnings
+	At         time.Time
 }
 
 // Standby reports that the server was in recovery when the connection was made

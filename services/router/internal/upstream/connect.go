@@ -71,15 +71,15 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	if err != nil {
 		return nil, err
 	}
-	var defaults *Defaults
+	var beginnings *Beginnings
 	if params["replication"] == "" {
-		defaults = readDefaults(ctx, pg)
+		beginnings = readBeginnings(ctx, pg)
 	}
 	m, err := c.take(pg)
 	if err != nil {
 		return nil, err
 	}
-	m.Defaults = defaults
+	m.Beginnings = beginnings
 	// Asked after the login: a server ends all its connections before a new run
 	// starts, so the run seen now is this connection's, or the connection is dead.
 	if err := c.identify(ctx, m); err != nil {
