@@ -129,7 +129,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 
 func (e *Engine) reasonFor(s *server, r *route.Request) route.Reason {
 	if r.Read && s.slot == session.ReplicaSlot {
-		return route.ReasonRead
+		return r.OnReplica()
 	}
 	return r.Reason
 }
@@ -304,7 +304,7 @@ func (e *Engine) stillFits(c *client, s *server) bool {
 func (e *Engine) whyWaited(c *client, s *server) route.Reason {
 	r := &c.wait.request
 	if s.site.key.Backend != e.tracker.Table().Primary {
-		return route.ReasonRead
+		return r.OnReplica()
 	}
 	if !r.Read {
 		return r.Reason

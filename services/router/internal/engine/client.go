@@ -36,12 +36,16 @@ type client struct {
 	// UTF8. Either way the router's lexer and the server may disagree about where a
 	// string ends; in a foreign encoding only if a byte is not ASCII.
 	backslashes, foreign bool
+	// folding says that the server may fold letters of names that are not ASCII.
+	folding bool
 
 	wait     waiting
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
-	judging  uint64 // numbers the questions; an answer to an earlier one is late
+	// admission is the token that the session waits for, nil for none.
+	admission *admission
+	judging   uint64 // numbers the questions; an answer to an earlier one is late
 
 	// started is when the statement that runs was granted its connection; on is the
 	// backend it is counted on, -1 for none.
@@ -189,6 +193,8 @@ func (c *client) learn(params []handoff.Parameter) {
 			c.backslashes = c.backslashes || p.Value != "on"
 		case "client_encoding":
 			c.foreign = c.foreign || p.Value != "UTF8"
+		case "server_encoding":
+			c.folding = c.folding || p.Value != "UTF8"
 		}
 	}
 }

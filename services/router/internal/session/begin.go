@@ -336,7 +336,7 @@ func (o *oneStatement) read(b []byte) reading {
 }
 
 func (o *oneStatement) parse(msg []byte) bool {
-	name, text, ok := splitParse(msg)
+	name, text, _, ok := splitParse(msg)
 	if !ok || o.known || len(name) > maxName || len(name) > 0 && o.s.named[string(name)] != nil {
 		return false
 	}

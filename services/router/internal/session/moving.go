@@ -94,8 +94,8 @@ func (s *Session) pack(d *Departure) {
 	last := s.last
 	l := &handoff.Live{
 		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Status: string(rune(s.status)), Skipping: s.phase == Skipping,
-		Written: s.written,
-		Fence:   handoff.Fence{Position: f.Position, Dirty: f.Dirty},
+		Written: s.written, Warned: s.warned,
+		Fence: handoff.Fence{Position: f.Position, Dirty: f.Dirty},
 	}
 	d.Live, d.Writer, d.Home = l, f.Writer, f.Home
 	if f.Home != (fence.Server{}) || f.Unsettled {
@@ -142,7 +142,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	}
 	s.settingsArrive(l)
 	s.statementsArrive(l)
-	s.written = l.Written
+	s.written, s.warned = l.Written, l.Warned
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings}

@@ -127,8 +127,9 @@ const maxBlock = 256
 // ParseBlock reads a Block. ok is false for any other text, and for a Block in a form
 // that is not understood completely. The text must be one that sqltoken reads as the
 // server does.
+// One with a hint in it is another text.
 func ParseBlock(text []byte) (b Block, ok bool) {
-	if len(text) > maxBlock || !beginsBlock(text) || bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+	if len(text) > maxBlock || !beginsBlock(text) || bytes.Contains(text, hint) || bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return Block{}, false
 	}
 	p := parser{text: text, lexer: sqltoken.NewLexer(text, sqltoken.FirstMajor)}
@@ -140,6 +141,9 @@ func ParseBlock(text []byte) (b Block, ok bool) {
 	}
 	return b, !p.statement() && p.err == nil
 }
+
+// hint is in every comment that tells the router something.
+var hint = []byte("pgpilot")
 
 // beginsBlock reports whether a text may begin with one, or with a comment.
 func beginsBlock(text []byte) bool {

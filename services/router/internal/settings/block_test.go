@@ -40,14 +40,15 @@ func TestParseBlock(t *testing.T) {
 		"SET LOCAL TRANSACTION READ ONLY": nil,
 		"SET transaction_read_only = on":  nil,
 		"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY": nil,
-		"COMMIT PREPARED 'x'":    nil,
-		"ROLLBACK TO s":          nil,
-		"ROLLBACK AND":           nil,
-		"\u017fTART TRANSACTION": nil, // folds to START, but not in PostgreSQL
-		"beginning":              nil,
-		"BEGIN /*":               nil,
-		"SELECT 1":               nil,
-		"":                       nil,
+		"COMMIT PREPARED 'x'":          nil,
+		"ROLLBACK TO s":                nil,
+		"ROLLBACK AND":                 nil,
+		"\u017fTART TRANSACTION":       nil, // folds to START, but not in PostgreSQL
+		"BEGIN /* pgpilot: primary */": nil,
+		"beginning":                    nil,
+		"BEGIN /*":                     nil,
+		"SELECT 1":                     nil,
+		"":                             nil,
 	} {
 		b, ok := settings.ParseBlock([]byte(text))
 		if ok != (want != nil) || ok && b != *want {
