@@ -201,7 +201,7 @@ func (s *Session) runBlock(b *settings.Block) string {
 		fallthrough
 	default:
 		s.here.st, s.latest.st = nil, nil // portals end with their transaction
-		s.settle(b, tag)
+		s.endSettings(b, tag)
 		if !b.Chain {
 			s.block, s.status = block{}, wire.Idle
 			return tag
@@ -211,9 +211,9 @@ func (s *Session) runBlock(b *settings.Block) string {
 	return tag
 }
 
-// settle ends what has been set in a block that no server has: parameters of the
+// endSettings ends what has been set in a block that no server has: parameters of the
 // router's own.
-func (s *Session) settle(b *settings.Block, tag string) {
+func (s *Session) endSettings(b *settings.Block, tag string) {
 	if !s.set.Begun() {
 		s.set.Ready(true)
 		return
