@@ -57,7 +57,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		switch {
 		case held == nil:
 		case own:
-			held.remove(o.st)
+			held.remove(o.server)
 		case o.typ == wire.Close && o.how == hide && o.name != "":
 			held.restore(o.name)
 		}

@@ -184,8 +184,8 @@ func (p *play) act(a session.Action, data []byte) {
 		if a.Request.Read && a.Request.Hinted {
 			s += " hinted"
 		}
-		if a.Request.Read && a.Request.Freshness > 0 {
-			s += " fresh " + a.Request.Freshness.String()
+		if a.Request.Read && a.Request.Bound > 0 {
+			s += " fresh " + a.Request.Bound.String()
 		}
 		for i := range 8 {
 			if a.Request.Tried.Has(i) {

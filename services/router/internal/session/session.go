@@ -284,10 +284,7 @@ func (s *Session) acquire(r route.Request) {
 	v := s.wanted()
 	r.Mode = v.Mode
 	r.Strict = r.Mode.Fenced()
-	r.Freshness = v.Freshness
-	if r.Mode == fence.Bounded {
-		r.Bound, r.Freshness = s.freshest(v), 0
-	}
+	r.Bound = s.freshest(v)
 	if h := s.hint; h != nil {
 		r.Hinted = h.set.Routed()
 		r.Strict = r.Strict || len(h.tokens) > 0
