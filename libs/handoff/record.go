@@ -9,9 +9,12 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
-// RecordVersion is the version of Record that this build writes. Fields are only
-// added; a record of a newer version is refused.
-const RecordVersion = 1
+// RecordVersion is the newest version of Record that this build writes. Fields are only
+// added; a record of a newer version is refused. A record is of the oldest version that
+// has all of its fields.
+//
+// Version 2 has Prepared.SQL.
+const RecordVersion = 2
 
 // MaxRecord bounds the JSON of a record, in bytes, without its unread bytes.
 const MaxRecord = 1 << 20
@@ -77,7 +80,7 @@ type Live struct {
 	Settings []Setting `json:"settings,omitempty"`
 	// Prepared are the statements that the client has prepared with Parse (PostgreSQL
 	// documentation: "Message Flow: Extended Query"), the unnamed one with an empty
-	// name. Those that live in a server session are not among them.
+	// name, and with PREPARE. Those that live in a server session are not among them.
 	Prepared []Prepared `json:"prepared,omitempty"`
 }
 
@@ -95,6 +98,8 @@ type Setting struct {
 type Prepared struct {
 	Name []byte `json:"name,omitempty"`
 	Text []byte `json:"text"`
+	// SQL says that it was prepared with SQL; the text is that of the PREPARE.
+	SQL bool `json:"sql,omitempty"`
 	// Types are the oids of its parameters' types as far as Parse gave them.
 	Types []uint32 `json:"types,omitempty"`
 	// Kind, Effects and Fingerprint are its verdict. A verdict that the receiver does
@@ -149,7 +154,10 @@ func (r *Record) ServerStartup() []Parameter {
 
 // encode gives the payload: the JSON's length, the JSON, the unread bytes.
 func (r *Record) encode() ([]byte, error) {
-	r.V = RecordVersion
+	r.V = 1
+	if r.Live != nil && slices.ContainsFunc(r.Live.Prepared, func(p Prepared) bool { return p.SQL }) {
+		r.V = RecordVersion
+	}
 	js, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode session record: %w", err)

@@ -12,6 +12,9 @@ func (s *Session) ServerLost(slot Slot) {
 		return
 	}
 	bound := s.bound(slot)
+	if slot == s.at {
+		s.equipping = equipping{}
+	}
 	s.let(slot, Broken)
 	switch {
 	case s.phase == Passing:
@@ -140,6 +143,7 @@ func (s *Session) Refuse(p *Problem) {
 func (s *Session) refuse(typ byte, total int, rest []byte) int {
 	n := s.drop(total, rest)
 	s.seq.scanned, s.known = 0, false
+	s.refreshing, s.refreshed = nil, nil
 	switch typ {
 	case wire.Query, wire.FunctionCall:
 		s.answer(&s.problem)
@@ -165,7 +169,7 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
-	s.extended, s.taken, s.opaque, s.sweeps = false, false, false, false
+	s.extended, s.taken, s.opaque, s.sweeps, s.equipped = false, false, false, false, false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)

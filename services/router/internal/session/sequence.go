@@ -100,7 +100,11 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 			q.join(v)
-		case wire.Describe, wire.Execute, wire.Close:
+		case wire.Describe:
+			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.sql && s.statement(name) != nil && s.statement(name).sql {
+				q.join(verdict.Unclassified()) // it is on the primary's connection
+			}
+		case wire.Execute, wire.Close:
 		case wire.Sync:
 			q.scanned += total
 			q.whole = true
@@ -189,7 +193,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	}
 	st := s.statement(name)
 	switch {
-	case st == nil:
+	case st == nil, st.sql: // the connection is equipped with that, if it is the primary's
 		return verdict.Unclassified(), true
 	case !s.outdated(st):
 		return st.verdict, true
@@ -205,7 +209,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 // outdated reports whether a statement's verdict holds no more. What nobody has
 // looked into, and what the router knows by itself, has one that always does.
 func (s *Session) outdated(st *Statement) bool {
-	return !st.raw && st.local.kind == notLocal && !st.forgets && !s.env.Current(st.verdict)
+	return (!st.raw || st.sql) && st.local.kind == notLocal && !st.forgets && !s.env.Current(st.verdict)
 }
 
 // lasting gives what must be taken for true of a statement that is about to be
@@ -213,7 +217,10 @@ func (s *Session) outdated(st *Statement) bool {
 // to the server session.
 func (s *Session) lasting(st *Statement) verdict.Verdict {
 	v := st.verdict
-	if s.outdated(st) {
+	switch {
+	case st.sql && s.held[s.at].used: // it may be another one by now
+		return verdict.Unclassified()
+	case s.outdated(st):
 		v.Effects |= verdict.Unproven
 	}
 	return v

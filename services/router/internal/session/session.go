@@ -53,9 +53,11 @@ type Session struct {
 	// built holds what was made for a server, likewise.
 	built []byte
 
-	// status is the transaction status last shown to the client.
-	status byte
-	fence  fence.State
+	// status is the transaction status last shown to the client; recovered says that a
+	// transaction that had failed by then has been ended since.
+	status    byte
+	recovered bool
+	fence     fence.State
 	// pins bind the session to its primary connection.
 	pins pins
 	held [slots]held
@@ -64,6 +66,9 @@ type Session struct {
 	set     settings.Tracker
 	parsing settings.Hash
 	unfit   route.Set
+	// strange are the names under which the connection in use had something that is not
+	// the client's, and which it loses.
+	strange []string
 	// epoch counts the changes.
 	epoch uint64
 	// asked is what the last connection was asked for; applies counts those lost since
@@ -90,6 +95,18 @@ type Session struct {
 	// latest and here are the portal bound last, and the one bound last to a statement
 	// that the router executes.
 	latest, here portal
+	// stale says that the client has no unnamed portal any more, but the server may have.
+	stale bool
+	// sql says that some of named may be prepared with SQL. executing is the one that the
+	// EXECUTE at the head runs, nil if that is not known; refreshing is one whose verdict
+	// it waits for, its own being outer, and refreshed one that has just got it.
+	sql                              bool
+	executing, refreshing, refreshed *Statement
+	outer                            verdict.Verdict
+	// equipping is what the connection in use is given for the request at the head,
+	// equipped says that it has been.
+	equipping equipping
+	equipped  bool
 	// missing is a statement that the connection in use prepares before the client's
 	// messages go on: as the client knows it, if exact. reparsed says that it has been
 	// parsed for that.

@@ -15,7 +15,7 @@ import (
 func (s *Session) travelling() []handoff.Prepared {
 	var out []handoff.Prepared
 	add := func(st *Statement) {
-		if st != nil && !st.raw {
+		if st != nil && (!st.raw || st.sql) {
 			out = append(out, st.pack())
 		}
 	}
@@ -50,7 +50,7 @@ func (s *Session) restore(travelled []handoff.Setting) {
 func (s *Statement) pack() handoff.Prepared {
 	p := handoff.Prepared{
 		Name: []byte(s.client), Text: slices.Clone(s.body[:s.text]),
-		Kind: s.verdict.Kind.String(), Effects: s.verdict.Effects.Names(), Fingerprint: s.verdict.Fingerprint,
+		SQL: s.sql, Kind: s.verdict.Kind.String(), Effects: s.verdict.Effects.Names(), Fingerprint: s.verdict.Fingerprint,
 	}
 	for b := s.body[s.text+1+2:]; len(b) >= 4; b = b[4:] {
 		p.Types = append(p.Types, binary.BigEndian.Uint32(b))
@@ -73,7 +73,10 @@ func unpack(p *handoff.Prepared) *Statement {
 	}
 	s := &Statement{}
 	s.set(body, len(p.Text), nil, settings.Hash{})
-	if len(p.Name) > 0 {
+	switch {
+	case p.SQL:
+		s = newPrepared(string(p.Name), p.Text, settings.Hash{})
+	case len(p.Name) > 0:
 		s.name(string(p.Name))
 	}
 	s.verdict = verdict.Unclassified()
