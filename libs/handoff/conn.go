@@ -53,7 +53,7 @@ func (c *Conn) Send(t Type, v any, fds ...int) error {
 
 // SendSession writes a session's record with its client's descriptor first.
 func (c *Conn) SendSession(r *Record, fds ...int) error {
-	body, err := r.encode()
+	body, err := r.Encode()
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,14 @@ func sample() *Record {
 		Live: &Live{
 			Shown: []Parameter{{"TimeZone", "UTC"}}, Fence: Fence{Position: lsn.Position{Timeline: 1, LSN: 0x500}, Dirty: true},
 			Pin: "session state", LastRoute: &Route{Backend: "p0", Role: "primary", Reason: "write"},
+			Status: "T", Written: true, Settings: []Setting{{"timezone", "timezone = 'UTC'"}}, Channels: []string{"news"}, Epoch: 3,
+			Levels:  []Level{{Changes: []Change{{Setting{"role", "role app"}, "set"}}}, {Savepoint: "s"}},
+			Portals: []Portal{{Name: []byte("p\xe9"), Statement: 1}},
+			Leases: []Lease{{
+				Backend: "p0", Address: "127.0.0.1:5432", Run: lsn.Incarnation{SystemID: 1, Timeline: 1, Postmaster: 5, Children: 6},
+				PID: 99, Secret: []byte{9, 8, 7, 6}, Parameters: []Parameter{{"server_version", "15.4"}}, AgeMicros: 5e6, Used: true, Settings: []byte{1},
+				Statements: []Held{{Name: []byte("pgpilot_x"), Params: []byte{1, 2}}}, Unnamed: &Held{Name: []byte{7}, Stale: true},
+			}},
 			Prepared: []Prepared{
 				{Text: []byte("SELECT '\xff'"), Kind: "write", Effects: []string{"unproven"}},
 				{
@@ -184,8 +192,14 @@ func TestBrokenMessagesLeakNoDescriptor(t *testing.T) {
 	}
 }
 
+// live gives the payload of a session that has been served.
+func live(fields string) []byte {
+	js := `{"v":2,"session":"s","user":"u","database":"d","live":{` + fields + `}}`
+	return append([]byte{0, 0, 0, byte(len(js))}, js...)
+}
+
 func TestDecodeRecordRefuses(t *testing.T) {
-	good, err := sample().encode()
+	good, err := sample().Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +211,13 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		"newer version": append([]byte{0, 0, 0, 8}, `{"v":99}`...),
 		"no session":    append([]byte{0, 0, 0, 7}, `{"v":1}`...),
 		"cut":           good[:20],
+
+		"a transaction without a connection": live(`"status":"T"`),
+		"a status that is none":              live(`"status":"X"`),
+		"a pin without a connection":         live(`"pin":"listen"`),
+		"two connections":                    live(`"leases":[{},{}]`),
+		"more connections than descriptors":  live(`"leases":[{"idle":true},{"idle":true},{"idle":true},{"idle":true},{"idle":true},{"idle":true},{"idle":true},{"idle":true}]`),
+		"a portal of nothing":                live(`"portals":[{"statement":0}]`),
 	} {
 		if r, err := DecodeRecord(b); err == nil {
 			t.Errorf("%s: decoded %+v, want an error", name, r)
@@ -204,8 +225,66 @@ func TestDecodeRecordRefuses(t *testing.T) {
 	}
 }
 
+// What the release before has written is taken as it was meant: testdata has one of each
+// kind for every version. Only routers that are rolled together with their listeners speak
+// of more.
+func TestRecordsOfEarlierVersions(t *testing.T) {
+	login := sample()
+	login.Live = nil
+	old := sample()
+	old.Live = &Live{
+		Shown: old.Live.Shown, Fence: old.Live.Fence, LastRoute: old.Live.LastRoute, Settings: old.Live.Settings, Prepared: old.Live.Prepared,
+	}
+	for name, want := range map[string]*Record{"v1-login": login, "v1-live": old, "v2-live": sample()} {
+		t.Run(name, func(t *testing.T) {
+			b, err := os.ReadFile("testdata/" + name + ".record")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := DecodeRecord(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.V = got.V
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("decoded %+v, want %+v", got, want)
+			}
+			if v := name[1] - '0'; got.V != int(v) {
+				t.Errorf("it is of version %d", got.V)
+			}
+		})
+	}
+}
+
+// A session from its login is written so that a router of the release before takes it.
+func TestLoginsAreWrittenForTheReleaseBefore(t *testing.T) {
+	r := sample()
+	r.Live = nil
+	if _, err := r.Encode(); err != nil || r.V != 1 {
+		t.Errorf("version %d, %v", r.V, err)
+	}
+}
+
+// What JSON would change on the way does not travel: its session stays where it is.
+func TestRecordsKeepEveryByte(t *testing.T) {
+	for name, ok := range map[string]bool{"caf\u00e9 \ufffd": true, `a\ufffd`: true, `a\\ufffd`: true, "caf\xe9": false, "\\\xe9": false} {
+		r := sample()
+		r.Live.Channels = []string{name}
+		b, err := r.Encode()
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if got, err := DecodeRecord(b); err != nil || got.Live.Channels[0] != name {
+			t.Errorf("%q comes back as %+v, %v", name, got, err)
+		}
+	}
+}
+
 func FuzzDecodeRecord(f *testing.F) {
-	good, err := sample().encode()
+	good, err := sample().Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -216,7 +295,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := r.encode()
+		again, err := r.Encode()
 		if err != nil {
 			t.Fatalf("%+v decoded but does not encode: %v", r, err)
 		}

@@ -1,20 +1,20 @@
 package handoff
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
-// RecordVersion is the newest version of Record that this build writes. Fields are only
-// added; a record of a newer version is refused. A record is of the oldest version that
-// has all of its fields.
-//
-// Version 2 has Prepared.SQL.
+// RecordVersion is the version of Record that this build writes of a session that has
+// been served. Fields are only added; a record of a newer version is refused.
 const RecordVersion = 2
+
+// loginVersion is what it writes of one that comes from its login, of which the first
+// version says all there is to say: a router of the release before takes it.
+const loginVersion = 1
 
 // MaxRecord bounds the JSON of a record, in bytes, without its unread bytes.
 const MaxRecord = 1 << 20
@@ -64,75 +64,6 @@ type CancelKey struct {
 	Secret []byte `json:"secret"`
 }
 
-// Live is what a router knows of a session it has served.
-type Live struct {
-	// Shown are the ParameterStatus values the client was last told.
-	Shown []Parameter `json:"shown,omitempty"`
-	// Fence is the position the session's reads need.
-	Fence Fence `json:"fence"`
-	// Pin says why the session is bound to its primary connection, empty if it is
-	// not.
-	Pin string `json:"pin,omitempty"`
-	// LastRoute is what SHOW pgpilot.last_route answers.
-	LastRoute *Route `json:"last_route,omitempty"`
-	// Settings are the run-time parameters that the client has set with SET, in the
-	// order in which it has.
-	Settings []Setting `json:"settings,omitempty"`
-	// Prepared are the statements that the client has prepared with Parse (PostgreSQL
-	// documentation: "Message Flow: Extended Query"), the unnamed one with an empty
-	// name, and with PREPARE. Those that live in a server session are not among them.
-	Prepared []Prepared `json:"prepared,omitempty"`
-}
-
-// Setting is a run-time parameter as its client has set it.
-type Setting struct {
-	// Name is the parameter's, in lower case.
-	Name string `json:"name"`
-	// SQL is what follows the word SET, in the client's encoding: every byte of it is
-	// ASCII unless that is UTF8.
-	SQL string `json:"sql"`
-}
-
-// Prepared is a statement that a client has prepared. Name and text are in the
-// client's encoding.
-type Prepared struct {
-	Name []byte `json:"name,omitempty"`
-	Text []byte `json:"text"`
-	// SQL says that it was prepared with SQL; the text is that of the PREPARE.
-	SQL bool `json:"sql,omitempty"`
-	// Types are the oids of its parameters' types as far as Parse gave them.
-	Types []uint32 `json:"types,omitempty"`
-	// Kind, Effects and Fingerprint are its verdict. A verdict that the receiver does
-	// not understand counts as that of a statement nobody has judged.
-	Kind        string   `json:"kind"`
-	Effects     []string `json:"effects,omitempty"`
-	Fingerprint uint64   `json:"fingerprint,omitempty"`
-	// Params and Rows are hashes of the descriptions that the client was told last;
-	// empty: it was told none.
-	Params []byte `json:"params,omitempty"`
-	Rows   []byte `json:"rows,omitempty"`
-}
-
-// Fence is a session's fence.
-type Fence struct {
-	Position lsn.Position `json:"position"`
-	// Dirty says that a statement that may have written is not settled yet; Writer
-	// is the incarnation of the server that answered it.
-	Dirty  bool            `json:"dirty,omitempty"`
-	Writer lsn.Incarnation `json:"writer"`
-}
-
-// Route is where a statement ran and why.
-type Route struct {
-	Backend string       `json:"backend"`
-	Role    string       `json:"role"`
-	Reason  string       `json:"reason"`
-	Fence   lsn.Position `json:"fence"`
-	Replay  lsn.Position `json:"replay"`
-	// WaitedMicros is how long the statement waited for its fence and a connection.
-	WaitedMicros int64 `json:"waited_us"`
-}
-
 // Parameter gives the value of a startup parameter.
 func (r *Record) Parameter(name string) (string, bool) {
 	for _, p := range r.Startup {
@@ -144,23 +75,27 @@ func (r *Record) Parameter(name string) (string, bool) {
 }
 
 // ServerStartup gives the startup parameters of the server connections that the
-// session may have.
+// session may have, without pgpilot's own.
 func (r *Record) ServerStartup() []Parameter {
+	ps := withoutOwn(r.Startup)
 	if r.Replication == "" {
-		return r.Startup
+		return ps
 	}
-	return append(slices.Clone(r.Startup), Parameter{Name: "replication", Value: r.Replication})
+	return append(slices.Clone(ps), Parameter{Name: "replication", Value: r.Replication})
 }
 
-// encode gives the payload: the JSON's length, the JSON, the unread bytes.
-func (r *Record) encode() ([]byte, error) {
-	r.V = 1
-	if r.Live != nil && slices.ContainsFunc(r.Live.Prepared, func(p Prepared) bool { return p.SQL }) {
+// Encode gives the payload: the JSON's length, the JSON, the unread bytes.
+func (r *Record) Encode() ([]byte, error) {
+	r.V = loginVersion
+	if r.Live != nil {
 		r.V = RecordVersion
 	}
 	js, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode session record: %w", err)
+	}
+	if r.Live != nil && mangled(js) {
+		return nil, errors.New("encode session record: it has text that is not UTF-8, which JSON does not keep")
 	}
 	if len(js) > MaxRecord {
 		return nil, fmt.Errorf("encode session record: %d bytes are more than the limit of %d", len(js), MaxRecord)
@@ -169,6 +104,22 @@ func (r *Record) encode() ([]byte, error) {
 	b = append(b, byte(len(js)>>24), byte(len(js)>>16), byte(len(js)>>8), byte(len(js)))
 	b = append(b, js...)
 	return append(b, r.Unread...), nil
+}
+
+// mangled reports whether JSON has the escape that takes the place of what is not UTF-8.
+func mangled(js []byte) bool {
+	escape := []byte(`\ufffd`)
+	for at := 0; ; at++ {
+		i := bytes.Index(js[at:], escape)
+		if i < 0 {
+			return false
+		}
+		at += i
+		before := js[:at]
+		if n := len(before) - len(bytes.TrimRight(before, `\`)); n%2 == 0 {
+			return true
+		}
+	}
 }
 
 // DecodeRecord reads a record's payload. Unread aliases b.
@@ -189,6 +140,11 @@ func DecodeRecord(b []byte) (*Record, error) {
 	}
 	if r.Session == "" || r.User == "" || r.Database == "" {
 		return nil, errors.New("decode session record: it names no session, user or database")
+	}
+	if r.Live != nil {
+		if err := r.Live.check(); err != nil {
+			return nil, fmt.Errorf("decode session record: %w", err)
+		}
 	}
 	r.Unread = b[4+n:]
 	return &r, nil

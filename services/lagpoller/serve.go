@@ -61,6 +61,7 @@ func serve(ctx context.Context, env *service.Env) (err error) {
 	env.Health.Set(partBus, nil)
 
 	desk := news.NewDesk(nc, env.Claim.ID(), env.Log)
+	env.Health.Note("servers", func() string { return cluster.Ailments(desk.Snapshot(), desk.Topology()) })
 	board := want.NewBoard()
 	pollMetrics, err := register(env.Metrics, server, desk)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestFencesFollowAPromotion(t *testing.T) {
 		"lost further on":         {back, lsn.Position{Timeline: 1, LSN: 450}, lsn.Position{Timeline: 3, LSN: 400}, true},
 		"no history known":        {&History{Now: lsn.Position{Timeline: 3}}, lsn.Position{Timeline: 1, LSN: 10}, lsn.Position{Timeline: 1, LSN: 10}, false},
 	} {
-		s := Restore(c.at)
+		s := Arrive(Baggage{Position: c.at})
 		if lost := s.Follow(c.h); lost != c.lost || s.Position() != c.want {
 			t.Errorf("%s: at %v, lost %t; want %v, %t", name, s.Position(), lost, c.want, c.lost)
 		}

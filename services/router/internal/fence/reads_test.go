@@ -108,7 +108,7 @@ func TestALinearReadWaitsForAProbeFromAfterItsArrival(t *testing.T) {
 }
 
 func TestATokenOnlyRaises(t *testing.T) {
-	s := Restore(at(100))
+	s := Arrive(Baggage{Position: at(100)})
 	s.Raise(at(50))
 	if s.Position() != at(100) {
 		t.Fatalf("lowered to %v", s.Position())

@@ -33,9 +33,6 @@ type State struct {
 	arrived uint64
 }
 
-// Restore gives the fence of a session that has moved here.
-func Restore(at lsn.Position) State { return State{position: at} }
-
 // Position gives the position that reads need. While the fence is dirty, it is
 // not enough.
 func (s *State) Position() lsn.Position { return s.position }

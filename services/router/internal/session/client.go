@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
@@ -119,7 +120,13 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		if s.alone(rest[:s.seq.scanned]) {
+			return s.answerAlone(rest[:s.seq.scanned])
+		}
 		s.verdict = s.seq.verdict
+		if s.seq.own {
+			s.verdict.Kind = verdict.Write
+		}
 		s.route()
 	}
 	return 0
@@ -175,7 +182,7 @@ func (s *Session) query(total int, rest []byte) int {
 				s.verdict = verdict.Unclassified() // the server says what is wrong with it
 				break
 			}
-			if s.local(text) || s.queryHere(text) {
+			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
 			v, ok := s.judge(text)
@@ -186,6 +193,9 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
+	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
+		return total
+	}
 	if s.resolve() {
 		s.route()
 	}
@@ -219,7 +229,12 @@ func (s *Session) read() {
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 		return
 	}
-	if s.env.Settings().Strict && s.fence.Dirty() {
+	v := s.values()
+	if v.Route == override.Primary {
+		s.acquire(route.Request{Reason: route.ReasonOverride})
+		return
+	}
+	if v.Mode.Fenced() && s.fence.Dirty() {
 		s.do(Action{Op: OpAwaitFence})
 		s.enter(Settling)
 		return

@@ -16,22 +16,18 @@ import (
 // has prepared is prepared there, by the client's own text, so that an error is the one
 // that EXECUTE would raise. Nothing of the request is sent before the answers.
 
-// sqlHeld is what a connection holds under a client's name for a statement: which text
-// it was, and whether it came with Parse.
-type sqlHeld struct {
-	id     statementID
-	parsed bool
+// prepare notes that the connection has a statement under the name that its client gave.
+func (t *Statements) prepare(name string, id statementID) {
+	if t.sql == nil {
+		t.sql = map[string]statementID{}
+	}
+	t.sql[name] = id
 }
 
-// asHeld gives what a connection holds that has the statement under its client's name.
-func (s *Statement) asHeld() sqlHeld { return sqlHeld{s.id, !s.sql} }
-
-// prepare notes that the connection has the statement under its client's name.
-func (t *Statements) prepare(st *Statement) {
-	if t.sql == nil {
-		t.sql = map[string]sqlHeld{}
-	}
-	t.sql[st.client] = st.asHeld()
+// has reports whether it has the statement under that name.
+func (t *Statements) has(st *Statement) bool {
+	id, ok := t.sql[st.client]
+	return ok && id == st.id
 }
 
 // Names gives the names that clients gave to what the connection holds, in order; those
@@ -68,11 +64,11 @@ type equipping struct {
 // client's.
 func (s *Session) others() (names []string) {
 	t := s.held[s.at].statements
-	if len(t.sql) == 0 || s.pins&pinState != 0 {
+	if len(t.sql) == 0 {
 		return nil
 	}
 	for _, n := range t.Names() {
-		if st := s.named[n]; st == nil || t.sql[n] != st.asHeld() {
+		if st := s.named[n]; st == nil || !t.has(st) {
 			names = append(names, n)
 		}
 	}
@@ -88,7 +84,10 @@ func (s *Session) equips(typ byte, msg []byte) bool {
 	}
 	names, all := s.needs(typ, msg)
 	if s.pins&pinState != 0 { // what is there is the client's
-		names = slices.DeleteFunc(names, func(n string) bool { return s.named[n] == nil })
+		names = slices.DeleteFunc(names, func(n string) bool {
+			_, noted := t.sql[n]
+			return s.named[n] == nil && !noted
+		})
 	}
 	var todo []equipment
 	if all {
@@ -97,7 +96,7 @@ func (s *Session) equips(typ byte, msg []byte) bool {
 		}
 		gone := len(todo)
 		for _, st := range s.named {
-			if have, ok := t.sql[st.client]; st.sql && (!ok || have != st.asHeld()) {
+			if st.sql && !t.has(st) {
 				todo = append(todo, equipment{st.client, st})
 			}
 		}
@@ -157,6 +156,16 @@ func naming(v *verdict.Verdict) (names []string) {
 	return slices.Compact(names)
 }
 
+// describesSQL reports whether a whole Describe is of a statement prepared with SQL.
+func (s *Session) describesSQL(msg []byte) bool {
+	kind, name, ok := splitTarget(msg)
+	if !ok || kind != 'S' || !s.sql {
+		return false
+	}
+	st := s.statement(name)
+	return st != nil && st.sql
+}
+
 // mentions reports whether a text may name statements otherwise than by being a single
 // PREPARE, EXECUTE or DEALLOCATE.
 func mentions(text []byte) bool {
@@ -172,7 +181,7 @@ func (s *Session) equipInside(st *Statement, run *forwarding) {
 		s.inside(run, "DEALLOCATE "+quotedName(st.client), nil)
 	}
 	s.inside(run, string(st.body[:st.text]), st)
-	t.prepare(st)
+	t.prepare(st.client, st.id)
 }
 
 // inside executes a statement in the middle of a sequence, unseen.
@@ -203,8 +212,7 @@ func (s *Session) inside(run *forwarding, sql string, st *Statement) {
 // unequipped reports whether the connection in use does not have a statement that is
 // prepared with SQL: its transaction had failed when its sequence began.
 func (s *Session) unequipped(st *Statement) bool {
-	have, ok := s.held[s.at].statements.sql[st.client]
-	return st.sql && (!ok || have != st.asHeld())
+	return st.sql && !s.held[s.at].statements.has(st)
 }
 
 // lacking gives what is to be done so that a name stands for what it is to the client.
@@ -216,12 +224,11 @@ func (s *Session) lacking(name string) (todo []equipment) {
 		}
 		st.in(s.environment())
 	}
-	have, ok := s.held[s.at].statements.sql[name]
-	if ok && (st == nil || have != st.asHeld()) {
+	t := s.held[s.at].statements
+	if _, ok := t.sql[name]; ok && (st == nil || !t.has(st)) {
 		todo = append(todo, equipment{name, nil})
-		ok = false
 	}
-	if st != nil && !ok {
+	if st != nil && !t.has(st) {
 		todo = append(todo, equipment{name, st})
 	}
 	return todo
@@ -318,7 +325,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	case e.st == nil:
 		delete(t.sql, e.name)
 	default:
-		t.prepare(e.st)
+		t.prepare(e.name, e.st.id)
 	}
 	q.steps, q.begun, q.failed = q.steps[1:], false, false
 	if len(q.steps) == 0 {

@@ -1,12 +1,16 @@
 package session_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // owner is the event loop in miniature: it gives a session what arrives, keeps
@@ -31,6 +35,83 @@ type owner struct {
 	// paused says that the client is not listened to: the server is slow to take what
 	// it was sent.
 	paused bool
+	// blind says that it is not looked at whether a record says all of a session.
+	blind bool
+}
+
+// move has the session go on as one made of its record. tamper may change what
+// travels; lease gives the connection that comes along.
+func (o *owner) move(tamper func(*handoff.Live), lease func(*handoff.Lease) *session.Grant) {
+	held := [2]bool{o.s.Holds(0), o.s.Holds(1)}
+	d := o.s.Depart()
+	if d.Live != nil {
+		for i := range d.Live.Leases {
+			slot := session.PrimarySlot
+			if d.Live.Leases[i].Replica {
+				slot = session.ReplicaSlot
+			}
+			if !held[slot] || len(o.serverUnread[slot]) > 0 {
+				o.fail("it leaves with a %s connection with %d bytes unread; it held it: %v", slot, len(o.serverUnread[slot]), held[slot])
+			}
+		}
+	}
+	o.perform()
+	if o.s.Phase() != session.Departed || o.s.Reads() || o.kept != 0 {
+		o.fail("after it has departed the session is %s, reads: %v, with %d copies", o.s.Phase(), o.s.Reads(), o.kept)
+	}
+	rec := *o.s.Record()
+	rec.Live, rec.Unread = d.Live, append(d.Unread, o.clientUnread...)
+	b, err := rec.Encode()
+	if err != nil {
+		o.fail("%v", err)
+	}
+	arrived, err := handoff.DecodeRecord(b)
+	if err != nil {
+		o.fail("%v in %s", err, b)
+	}
+	if arrived.Live != nil {
+		if tamper != nil {
+			tamper(arrived.Live)
+		}
+		if !o.blind {
+			o.isTheSame(arrived, d)
+		}
+	}
+	a := session.Arrival{Writer: d.Writer, Home: d.Home}
+	if l := arrived.Live; l != nil && len(l.Leases) > 0 {
+		a.Lease = lease(&l.Leases[0])
+	}
+	o.s, o.clientUnread = session.Arrive(arrived, o, a), arrived.Unread
+	if arrived.Live != nil {
+		o.tell(func() { o.s.Start(nil) })
+	}
+}
+
+// isTheSame checks that a session made of what has arrived would leave as what has left.
+func (o *owner) isTheSame(arrived *handoff.Record, d session.Departure) {
+	a := session.Arrival{Writer: d.Writer, Home: d.Home}
+	if ls := arrived.Live.Leases; len(ls) > 0 {
+		g := &session.Grant{Statements: new(session.Statements), Settings: new(settings.Hash)}
+		if ls[0].Replica {
+			g.Slot = session.ReplicaSlot
+		}
+		g.Statements.Unpack(&ls[0])
+		copy(g.Settings[:], ls[0].Settings)
+		a.Lease = g
+	}
+	s := session.Arrive(arrived, o, a)
+	s.Start(nil)
+	s.Reset()
+	if !s.Safe() {
+		o.fail("a session that has arrived could not leave: %s", s.Phase())
+		return
+	}
+	again := s.Depart()
+	was, err := json.Marshal(d.Live)
+	now, err2 := json.Marshal(again.Live)
+	if err != nil || err2 != nil || !bytes.Equal(was, now) || again.Writer != d.Writer || again.Home != d.Home {
+		o.fail("a session that left as\n%s\nwould leave as\n%s (%v %v)", was, now, err, err2)
+	}
 }
 
 // record is a session as it comes from its login.
@@ -43,13 +124,21 @@ func record() *handoff.Record {
 
 func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
 	o := &owner{
-		settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4},
+		settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4},
 		verdicts: map[string]verdict.Verdict{},
 		act:      func(session.Action, []byte) {},
 		fail:     fail,
 	}
 	o.s = session.New(rec, o)
 	return o
+}
+
+// strict has reads fenced, or not.
+func (o *owner) strict(on bool) {
+	o.settings.Values.Mode = fence.Relaxed
+	if on {
+		o.settings.Values.Mode = fence.Strict
+	}
 }
 
 func (o *owner) Settings() *session.Settings { return &o.settings }
@@ -183,7 +272,7 @@ func (o *owner) perform() {
 // check looks at what must be true between two events.
 func (o *owner) check() {
 	p := o.s.Phase()
-	if o.closed != (p == session.Closed) {
+	if o.closed != (p == session.Closed) || p == session.Departed {
 		o.fail("phase %s, closed %v", p, o.closed)
 	}
 	for slot := range session.Slot(2) {

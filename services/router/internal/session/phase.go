@@ -36,9 +36,11 @@ const (
 	Passing
 	// Closed: nothing. The owner closes the client's socket.
 	Closed
+	// Departed: nothing. The session goes on elsewhere.
+	Departed
 )
 
-var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "passing", "closed"}
+var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "passing", "closed", "departed"}
 
 // String gives the name used in logs and test scripts.
 func (p Phase) String() string { return phaseNames[p] }

@@ -30,19 +30,24 @@ type portal struct {
 	st   *prepared
 	sent int // rows
 	done bool
+	// binary says that columns are to come in this format.
+	binary bool
 }
 
 // postgres is a model of one server process: the message flow of PostgreSQL
 // (documentation, "Message Flow"), with statements of a few words. A statement
 // is a verb, an argument and an id, which its answers carry:
 //
-//	rows N, write, value (what writes it sees), begin, commit, rollback, fail,
+//	rows N, write, LISTEN, UNLISTEN, value (what writes it sees), begin, commit, rollback, fail,
 //	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
 //	DISCARD ALL, PREPARE name AS, EXECUTE name, and about settings what parameters say
 type postgres struct {
 	cl      *cluster
 	replica bool
+	// direct says that no router is in between, so that it has the router's parameters
+	// itself. Others must not get to see them.
+	direct bool
 	// shows is how many writes it has replayed; the primary shows all.
 	shows uint64
 
@@ -56,8 +61,11 @@ type postgres struct {
 	portals  map[string]*portal
 	deferred bool
 	memory   string
-	params   parameters
-	dead     bool // it has ended its process
+	// listens and stepped say that the session listens, outside of transactions only, and
+	// that it has moved a sequence.
+	listens, stepped bool
+	params           parameters
+	dead             bool // it has ended its process
 	// version is what it shows of the cluster's; the primary shows all.
 	version int
 	// writing is called before a write.
@@ -65,6 +73,9 @@ type postgres struct {
 	// statements is the account of the connection to it.
 	statements session.Statements
 }
+
+// stepping is the argument of a write that moves a sequence.
+const stepping = "7"
 
 func newPostgres(cl *cluster, replica bool) *postgres {
 	return &postgres{cl: cl, status: wire.Idle, replica: replica, stmts: map[string]*prepared{}, portals: map[string]*portal{}, params: newParameters(), writing: func(string) {}}
@@ -126,6 +137,9 @@ func (p *postgres) command(typ byte, body string) {
 		if strings.TrimSpace(strings.Join(stmts, "")) == "" {
 			p.say("EmptyQueryResponse")
 		}
+		if p.mixesOwn(strings.Join(stmts, ";")) {
+			return
+		}
 		p.query(stmts)
 	case wire.FunctionCall:
 		p.say("FunctionCallResponse")
@@ -172,6 +186,7 @@ func (p *postgres) parse(body string) {
 	case p.stmts[name] != nil:
 		p.error("42P05", `prepared statement "`+name+`" already exists`)
 	default:
+		p.hidesOwn(text)
 		p.stmts[name] = &prepared{text, types, p.schema()}
 		p.say("ParseComplete")
 	}
@@ -191,33 +206,34 @@ func (p *postgres) lookup(name string) *prepared {
 
 func (p *postgres) bind(body string) {
 	name, rest, _ := strings.Cut(body, "\x00")
-	stmt, _, _ := strings.Cut(rest, "\x00")
+	stmt, rest, _ := strings.Cut(rest, "\x00")
 	st := p.lookup(stmt)
 	switch {
 	case st == nil:
 	case p.aborted(st.text):
 		p.error("25P02", abortedMessage)
-	case returnsRows(st.text) && st.version != p.schema():
+	case returnsRows(st.text) && verb(st.text) != "SHOW" && st.version != p.schema():
 		p.error("0A000", "cached plan must not change result type")
 	case name != "" && p.portals[name] != nil:
 		p.error("42P03", `cursor "`+name+`" already exists`)
 	default:
-		p.portals[name] = &portal{st: st}
+		p.portals[name] = &portal{st: st, binary: rest == "\x00\x00\x00\x00\x00\x01\x00\x01"}
 		p.say("BindComplete")
 	}
 }
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings" || v == "SHOW"
 }
 
 func (p *postgres) describe(kind byte, name string) {
 	var st *prepared
+	binary := false
 	if kind == 'S' {
 		st = p.lookup(name)
 	} else if o := p.portals[name]; o != nil {
-		st = o.st
+		st, binary = o.st, o.binary
 	} else {
 		p.error("34000", `portal "`+name+`" does not exist`)
 	}
@@ -227,14 +243,16 @@ func (p *postgres) describe(kind byte, name string) {
 	// PostgreSQL describes what returns no rows in a failed transaction too. The router
 	// does so only where the connection holds it, since nothing can be parsed then: the
 	// one difference that this model leaves out.
-	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE") {
+	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE" && !isOwn(st.text)) {
 		p.error("25P02", abortedMessage)
 		return
 	}
 	if kind == 'S' {
 		p.out = append(p.out, message(wire.ParameterDescription, st.types)...)
 	}
-	if returnsRows(st.text) {
+	if verb(st.text) == "SHOW" {
+		p.describeOwn(binary)
+	} else if returnsRows(st.text) {
 		p.describeRows(st.text, st.version)
 	} else {
 		p.say("NoData")
@@ -319,6 +337,8 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.writing(stmt)
 	case "DEALLOCATE", "DISCARD":
 		return p.forget(strings.ToUpper(verb), strings.Trim(arg, `"`))
+	case "SHOW":
+		return p.showOwn(st == nil)
 	case "SET", "RESET", "SAVEPOINT", "RELEASE", "SELECT":
 		return p.assign(stmt)
 	case "PREPARE":
@@ -360,7 +380,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 				p.row(strconv.Itoa(i), id, version)
 			}
 		}
+	case "LISTEN", "UNLISTEN":
+		p.listens = verb == "LISTEN"
 	case "write", "defer":
+		p.stepped = p.stepped || arg == stepping
 		p.cl.writes++
 		p.cl.ran[id]++
 		p.deferred = p.deferred || verb == "defer"
@@ -423,7 +446,7 @@ func (p *postgres) forget(verb, name string) bool {
 			}
 		}
 		if verb == "DISCARD" {
-			p.memory = ""
+			p.memory, p.listens, p.stepped = "", false, false
 			clear(p.params.session)
 			p.params.end(true)
 		}
@@ -474,8 +497,8 @@ func (p *postgres) copyData(typ byte, body string) {
 }
 
 // error ends what runs and gives false.
-func (p *postgres) error(code, what string) bool {
-	p.say("ErrorResponse", "ERROR", code, what)
+func (p *postgres) error(code, what string, hint ...string) bool {
+	p.say("ErrorResponse", append([]string{"ERROR", code, what}, hint...)...)
 	p.params.failed = true
 	if p.status == wire.InTransaction {
 		p.status = wire.Failed

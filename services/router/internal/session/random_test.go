@@ -63,7 +63,9 @@ func (c *writer) statement() string {
 func (c *writer) setting() string {
 	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
 	name := func() string { return any("a", "b", "tz", "rare") }
-	switch c.r.IntN(12) {
+	switch c.r.IntN(13) {
+	case 12:
+		return c.own()
 	case 9, 10, 11:
 		return fmt.Sprintf("SELECT set_config('%s',%s,%s)", name(), any("'v0'", "'v1'", "NULL"), any("true", "false", "false"))
 	case 0, 1, 2:
@@ -78,6 +80,24 @@ func (c *writer) setting() string {
 	return any("SAVEPOINT", "RELEASE", "ROLLBACK TO") + " " + any("s", "t")
 }
 
+// own writes a statement about a parameter of the router's.
+func (c *writer) own() string {
+	return []string{
+		"SHOW pgpilot.freshness", "SHOW pgpilot.freshness", "SET pgpilot.freshness TO '1ms'", "SET pgpilot.freshness TO '2ms'",
+		"SET LOCAL pgpilot.freshness TO '3ms'", "RESET pgpilot.freshness", "SET pgpilot.freshness TO never",
+	}[c.r.IntN(7)]
+}
+
+// blind writes a statement that is sent where nobody looks into it: none of the
+// router's own.
+func (c *writer) blind() string {
+	for {
+		if s := c.statement(); !isOwn(s) {
+			return s
+		}
+	}
+}
+
 // group writes one request, or one sequence of the extended protocol.
 func (c *writer) group() {
 	kinds := 20
@@ -90,7 +110,7 @@ func (c *writer) group() {
 	case n < 7:
 		c.send("Query", c.statement()+";"+c.statement()+";"+c.statement())
 	case n < 8: // longer than what is judged
-		c.send("Query", c.statement()+strings.Repeat(" ", 1500))
+		c.send("Query", c.blind()+strings.Repeat(" ", 1500))
 	case n < 10:
 		c.ids++
 		text := fmt.Sprintf("copyin 0 i%04d", c.ids)
@@ -144,11 +164,16 @@ func (c *writer) prepared() {
 		case 10:
 			c.send("Close", any("S", "P")+name())
 		case 11:
-			switch c.r.IntN(4) {
+			switch c.r.IntN(5) {
+			case 1:
+				c.send("Parse", "", c.own())
+				c.send("Bind", "", "")
+				c.send("Describe", "P")
+				c.send("Execute", "")
 			case 0:
 				c.send("Flush")
-			case 1:
-				c.send("Parse", "", any("DEALLOCATE a", "DEALLOCATE b", "DEALLOCATE ALL"))
+			case 2:
+				c.send("Parse", "", any("DEALLOCATE a", "DEALLOCATE b", "DEALLOCATE ALL", c.own(), c.own()))
 				if c.r.IntN(2) == 0 {
 					c.send("Describe", "S")
 				}
@@ -172,7 +197,7 @@ func (c *writer) prepared() {
 // too, with what may come in between.
 func (c *writer) sql() {
 	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
-	name := func() string { return any("a", "b", "c", "d", "d", "e") }
+	name := func() string { return any("a", "b", "c", "g", "g", "h") }
 	for range 1 + c.r.IntN(6) {
 		switch c.r.IntN(12) {
 		case 0, 1, 2:
@@ -180,13 +205,13 @@ func (c *writer) sql() {
 		case 3, 4, 5, 6:
 			c.send("Query", "EXECUTE "+name())
 		case 7:
-			c.send("Query", "DEALLOCATE "+any("d", "d", "e", "ALL"))
+			c.send("Query", "DEALLOCATE "+any("g", "g", "h", "ALL"))
 		case 8:
 			c.send("Query", c.setting())
 		case 9:
 			c.send("Query", any("begin 0 x", "commit 0 x", "rollback 0 x"))
 		case 10:
-			c.send("Query", any("EXECUTE "+name()+";EXECUTE "+name(), "PREPARE "+name()+" AS rows 1 p3;rows 1 p3", "write 0 p4;DEALLOCATE d"))
+			c.send("Query", any("EXECUTE "+name()+";EXECUTE "+name(), "PREPARE "+name()+" AS rows 1 p3;rows 1 p3", "write 0 p4;DEALLOCATE g"))
 		case 11:
 			c.prepared()
 		}
@@ -228,7 +253,7 @@ func (c *writer) sequence() {
 		case 3:
 			c.send("FunctionCall")
 		case 4:
-			c.send("Query", c.statement())
+			c.send("Query", c.blind())
 		case 5:
 			c.ids++
 			verb := "copyin"
@@ -269,6 +294,7 @@ func (c *writer) sequence() {
 // direct gives what the client gets from a server without anything in between.
 func direct(stream []byte) []byte {
 	p := newPostgres(&cluster{ran: map[string]int{}}, false)
+	p.direct = true
 	p.in = append(p.in, stream...)
 	for p.step() {
 	}
@@ -301,40 +327,59 @@ var (
 // way of cutting the streams, and reads going to a replica that lags.
 func TestLikeADirectConnection(t *testing.T) {
 	for n := range *seeds {
-		seed(t, *from+n, func(r *rand.Rand) {
-			c := &writer{r: r}
-			for range 1 + r.IntN(6) {
-				c.group()
-			}
-			w := newWorld(r, c.out)
-			w.o.settings.PerSession = r.IntN(3) == 0
-			w.o.settings.MaxStatements = 1 + r.IntN(4)
-			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
-			w.o.perform()
-			greeting := len(w.got)
-			for {
-				es := w.events()
-				if len(es) == 0 && w.settled() {
-					break
-				}
-				if len(es) > 0 {
-					es[r.IntN(len(es))]()
-				}
-				w.bounded()
-			}
-			if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
-				broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
-			}
-			want := direct(c.out)
-			if !bytes.Equal(alike(w.got[greeting:]), alike(want)) {
-				p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
-				broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
-			}
-		})
+		seed(t, *from+n, func(r *rand.Rand) { likeDirect(r, false, false, nil) })
 		if t.Failed() {
 			return
 		}
 	}
+}
+
+// likeDirect runs one random course. If moves is set the session goes on, at safe points
+// taken by chance, as one made of its record, in which tamper has changed something; blind
+// says that only what its client sees counts. It gives how often it has moved.
+func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int {
+	c := &writer{r: r}
+	switch {
+	case moves && r.IntN(8) == 0:
+		c.story(alone)
+	default:
+		for range 1 + r.IntN(6) {
+			if moves && r.IntN(2) == 0 {
+				c.story(stories)
+				continue
+			}
+			c.group()
+		}
+	}
+	w := newWorld(r, c.out)
+	w.moves, w.tamper, w.o.blind = moves, tamper, blind
+	w.o.settings.PerSession = r.IntN(3) == 0
+	w.o.settings.MaxStatements = 1 + r.IntN(4)
+	w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
+	w.o.perform()
+	greeting := len(w.got)
+	for {
+		es := w.events()
+		if len(es) == 0 && w.settled() {
+			break
+		}
+		if len(es) > 0 {
+			es[r.IntN(len(es))]()
+		}
+		w.bounded()
+	}
+	if p := w.o.s.Phase(); p != session.Idle && p != session.Closed {
+		broken("stuck: %s with %d bytes unread and %d to come after\n%s\n%s", p, len(w.o.clientUnread), len(w.stream)-w.fed, (&printer{kinds: serverKinds}).print(w.got), (&printer{kinds: clientKinds}).print(c.out))
+	}
+	want := direct(c.out)
+	if !bytes.Equal(alike(w.got[greeting:]), alike(want)) {
+		p, q := printer{kinds: serverKinds}, printer{kinds: serverKinds}
+		broken("the client sent\n%s\nand got\n%s\ninstead of\n%s", (&printer{kinds: clientKinds}).print(c.out), p.print(w.got[greeting:]), q.print(want))
+	}
+	if moves && w.o.s.Phase() == session.Idle && r.IntN(4) == 0 {
+		w.o.client(message(wire.Terminate, ""))
+	}
+	return w.moved
 }
 
 // alike writes what is no difference in one way: in a failed transaction a portal
@@ -391,7 +436,7 @@ func TestDescriptions(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.MaxStatements = 1 + r.IntN(3)
-			w.o.settings.Strict = r.IntN(2) == 0
+			w.o.strict(r.IntN(2) == 0)
 			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 			w.o.perform()
 			for {

@@ -2,57 +2,17 @@ package session_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
-	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
-
-// TestSnapshotRestores moves a session with a pin, a fence, parameters and a last
-// route into another one.
-func TestSnapshotRestores(t *testing.T) {
-	p := newPlay(t, 0)
-	for _, e := range []string{
-		"start server_version=15.4 TimeZone=UTC",
-		`client Query "SET x"`, "verdict write session", "granted primary",
-		`primary ParameterStatus "TimeZone" "PST" CommandComplete "SET" ReadyForQuery`,
-	} {
-		p.event(e)
-	}
-	snap := p.o.s.Snapshot()
-	if !snap.Fence.Dirty {
-		t.Error("the fence is not dirty, though no probe has run since the write")
-	}
-	p.event("settled 1@0/500")
-	live := p.o.s.Snapshot()
-	want := &handoff.Live{
-		Shown:     []handoff.Parameter{{Name: "server_version", Value: "15.4"}, {Name: "TimeZone", Value: "PST"}},
-		Fence:     handoff.Fence{Position: lsn.Position{Timeline: 1, LSN: 0x500}},
-		Pin:       "session state",
-		LastRoute: &handoff.Route{Backend: "p0", Role: "primary", Reason: "write", WaitedMicros: 5},
-	}
-	if !reflect.DeepEqual(live, want) {
-		t.Errorf("snapshot\n%+v\nwant\n%+v", live, want)
-	}
-	rec := record()
-	rec.Live = live
-	again := session.New(rec, p.o)
-	again.Start(nil)
-	if len(again.Actions()) != 0 || again.Phase() != session.Idle {
-		t.Errorf("a restored session is greeted again: %v", again.Actions())
-	}
-	if got := again.Snapshot(); !reflect.DeepEqual(got, want) {
-		t.Errorf("restored\n%+v\nwant\n%+v", got, want)
-	}
-}
 
 // TestPreparedTravels moves what a client has prepared into another session, by
 // way of a record: it uses it as if nothing had happened, and what it was told of a
@@ -68,23 +28,11 @@ func TestPreparedTravels(t *testing.T) {
 	} {
 		p.event(e)
 	}
-	live := p.o.s.Snapshot()
-	if n := len(live.Prepared); n != 3 {
-		t.Fatalf("%d statements travel, want 3: %+v", n, live.Prepared)
-	}
-	js, err := json.Marshal(live)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec := record()
-	if err := json.Unmarshal(js, &rec.Live); err != nil {
-		t.Fatal(err)
-	}
-	p.begin(rec)
-	p.event("start")
-	if got := p.o.s.Snapshot(); !reflect.DeepEqual(got, live) {
-		t.Errorf("restored\n%+v\nwant\n%+v", got, live)
-	}
+	p.o.move(func(l *handoff.Live) {
+		if n := len(l.Prepared); n != 3 {
+			t.Fatalf("%d statements travel, want 3: %+v", n, l.Prepared)
+		}
+	}, nil)
 	for _, c := range []struct{ event, want string }{
 		{`client Bind "a" Execute Sync`, "acquire read"},
 		{"granted replica", `replica< Query "RESET ROLE;RESET ALL\n;SET TimeZone TO a"`},
@@ -97,6 +45,30 @@ func TestPreparedTravels(t *testing.T) {
 		{`client Bind "d" Execute Sync`, "acquire write"},
 		{"granted primary", `primary< Close P""`},
 		{"primary CloseComplete ReadyForQuery", `client< BindComplete | CommandComplete "DEALLOCATE"`},
+	} {
+		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
+			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
+		}
+	}
+}
+
+// TestOwnParametersTravel moves a session that has set parameters of the router's: they
+// still hold, and RESET leads back to what the client began with.
+func TestOwnParametersTravel(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		`startup "pgpilot.route=primary" "pgpilot.freshness=5s"`, "start server_version=15.4",
+		`client Query "SET pgpilot.route = replica" Query "SET pgpilot.fencing = relaxed"`,
+		`client Parse "s" "SHOW pgpilot.route" Sync`,
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, nil)
+	for _, c := range []struct{ event, want string }{
+		{`client Bind "s" Execute Sync`, `DataRow "replica"`},
+		{`client Query "SHOW pgpilot.fencing"`, `DataRow "relaxed"`},
+		{`client Query "SHOW pgpilot.freshness"`, `DataRow "5s"`},
+		{`client Query "RESET pgpilot.route" Query "SHOW pgpilot.route"`, `DataRow "primary"`},
 	} {
 		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
@@ -238,7 +210,7 @@ type steady struct {
 }
 
 func (e *steady) Settings() *session.Settings {
-	e.settings = session.Settings{Strict: true, MaxText: 1 << 20, MaxStatements: 100}
+	e.settings = session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 20, MaxStatements: 100}
 	return &e.settings
 }
 

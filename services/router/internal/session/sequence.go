@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -17,6 +18,8 @@ type sequence struct {
 	whole   bool
 	// verdict is of all of it together, as far as it has been looked at.
 	verdict verdict.Verdict
+	// own says that a message is about a statement that needs no server.
+	own bool
 	// parses are its Parse messages, with the place of their names; next is how many
 	// of them have been sent.
 	parses []parsed
@@ -100,11 +103,14 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 			q.join(v)
-		case wire.Describe:
-			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.sql && s.statement(name) != nil && s.statement(name).sql {
-				q.join(verdict.Unclassified()) // it is on the primary's connection
+		case wire.Describe, wire.Close:
+			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.isOwn(s.statement(name)) {
+				q.own = true
 			}
-		case wire.Execute, wire.Close:
+			if typ == wire.Describe && s.describesSQL(msg) {
+				q.join(verdict.Unclassified()) // the primary's connection has it
+			}
+		case wire.Execute:
 		case wire.Sync:
 			q.scanned += total
 			q.whole = true
@@ -120,6 +126,10 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 
 // join adds a statement's verdict.
 func (q *sequence) join(v verdict.Verdict) {
+	if v == harmless {
+		q.own = true
+		return
+	}
 	if v.Kind != verdict.Read {
 		q.verdict.Kind = v.Kind
 	}
@@ -156,8 +166,8 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	if len(text) > s.env.Settings().MaxText {
 		return unlooked(), true
 	}
-	if _, ok := localOf(text); ok {
-		return forgets, true
+	if l, ok := localOf(text); ok {
+		return l.verdict(), true
 	}
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
@@ -170,6 +180,12 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 // forgets is the verdict on DEALLOCATE and DISCARD ALL, where the server executes
 // them.
 var forgets = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1}
+
+// harmless is the verdict on a statement about the router's own parameters, which is
+// not sent to a server. What it is sent with goes to the primary: nobody needs to
+// know what that would be if the parameter was set already. Its generation makes it
+// no classifier's.
+var harmless = verdict.Verdict{Kind: verdict.Write, Fingerprint: 1, Generation: math.MaxUint64}
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.
@@ -238,8 +254,8 @@ func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
 		s.known = false
 		return s.verdict, true
 	}
-	if _, ok := localOf(text); ok {
-		return forgets, true
+	if l, ok := localOf(text); ok {
+		return l.verdict(), true
 	}
 	v, ok := s.env.Verdict(s, text)
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -12,8 +13,8 @@ import (
 // Settings are what the configuration says of all sessions. They are shared and
 // may change between two calls.
 type Settings struct {
-	// Strict fences reads; without it they go to any usable replica.
-	Strict bool
+	// Values hold for the session unless it says otherwise.
+	Values override.Values
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
@@ -71,6 +72,11 @@ type Session struct {
 	strange []string
 	// epoch counts the changes.
 	epoch uint64
+	// began and own are what the session asks of the router itself: since its startup,
+	// and with SET.
+	began, own override.Set
+	// behind is a query about that whose turn to be answered has not come.
+	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
 	// while they were given the settings.
 	asked   route.Request
@@ -185,47 +191,9 @@ type held struct {
 	settings *settings.Hash
 }
 
-// New makes the session of a record. Start begins it.
+// New makes the session of a record that comes from a login. Start begins it.
 func New(rec *handoff.Record, env Env) *Session {
-	s := &Session{env: env, rec: rec, status: wire.Idle}
-	if l := rec.Live; l != nil {
-		s.shown = l.Shown
-		s.pins = parsePins(l.Pin)
-		s.fence = fence.Restore(l.Fence.Position)
-		if l.Fence.Dirty {
-			// By which of the runs known here is for the owner to find out; until then the
-			// write counts as one that may be lost.
-			s.fence.Wrote(fence.Server{})
-		}
-		s.restore(l.Settings)
-		if l.LastRoute != nil {
-			s.last = *l.LastRoute
-		}
-		for i := range l.Prepared {
-			st := unpack(&l.Prepared[i])
-			st.cmds = s.commands(st.body[:st.text], st.verdict)
-			st.in(s.environment())
-			if l, ok := localOf(st.body[:st.text]); ok {
-				st.local, st.forgets = l, l.kind != deallocate
-				if !s.executes(&l) {
-					st.local = local{}
-				}
-			}
-			s.define(st.client, st)
-		}
-	}
-	return s
-}
-
-// Snapshot gives the state that travels in a record. The incarnation behind a
-// dirty fence is the owner's to add. The result shares nothing that the session
-// changes later.
-func (s *Session) Snapshot() *handoff.Live {
-	last := s.last
-	return &handoff.Live{
-		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Prepared: s.travelling(), Settings: s.setting(),
-		Fence: handoff.Fence{Position: s.fence.Position(), Dirty: s.fence.Dirty()},
-	}
+	return Arrive(rec, env, Arrival{})
 }
 
 // Record gives the record the session was made of.
@@ -283,11 +251,12 @@ func (s *Session) Reads() bool {
 // Start begins a session. params are what its servers report, as far as that is
 // known already; otherwise a connection is asked for.
 func (s *Session) Start(params []handoff.Parameter) {
+	if s.problem.Code != "" {
+		s.finish(&s.problem)
+		return
+	}
 	if s.rec.Live != nil {
-		s.enter(Idle)
-		if s.fence.Dirty() {
-			s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
-		}
+		s.goesOn()
 		return
 	}
 	if s.rec.Replication != "" {
@@ -310,7 +279,7 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	r.Strict = s.env.Settings().Strict
+	r.Strict = s.values().Mode.Fenced()
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

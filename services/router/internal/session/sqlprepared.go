@@ -45,10 +45,14 @@ func running(v verdict.Verdict) verdict.Verdict {
 	return out
 }
 
+// noTypes, twice, is in the place of the number of types, so that what is prepared with
+// SQL is never taken for what comes with Parse.
+const noTypes = 0xFF
+
 // newPrepared makes the statement of a PREPARE with this text.
 func newPrepared(name string, text []byte, parsing settings.Hash) *Statement {
-	st := &Statement{sql: true, raw: true}
-	st.set(append(bytes.Clone(text), 0, 0, 0), len(text), nil, parsing)
+	st := &Statement{}
+	st.set(append(bytes.Clone(text), 0, noTypes, noTypes), len(text), nil, parsing)
 	st.client, st.server, st.sql, st.raw = name, name, true, true
 	return st
 }
@@ -82,6 +86,11 @@ func (s *Session) follows(text []byte) (*Statement, bool) {
 	return st, true
 }
 
+// newRaw makes a statement of which nothing is known but its name.
+func newRaw(name string) *Statement {
+	return &Statement{client: name, server: name, verdict: unlooked(), raw: true}
+}
+
 // names gives the names that a text prepares, in order.
 func names(v *verdict.Verdict) (out []string) {
 	if v.Detail == nil {
@@ -95,17 +104,17 @@ func names(v *verdict.Verdict) (out []string) {
 	return out
 }
 
-// keeps notes that a PREPARE has run: the first that the Query has yet to be told of.
+// ranPrepare notes that a PREPARE has run: the first that the Query has yet to be told of.
 // One that is not followed is on the session's connection alone.
-func (s *Session) keeps(of *owed) {
+func (s *Session) ranPrepare(of *owed) {
 	if of.st == nil {
 		name := of.prepares[0]
-		s.define(name, &Statement{client: name, server: name, verdict: unlooked(), raw: true})
+		s.define(name, newRaw(name))
 		return
 	}
 	s.define(of.st.client, of.st)
 	s.sql = true
-	s.held[s.at].statements.prepare(of.st)
+	s.held[s.at].statements.prepare(of.st.client, of.st.id)
 }
 
 // resolve gives an EXECUTE at the head the verdict of the statement that it names (rule
@@ -163,12 +172,15 @@ func (s *Session) leaveSQL() {
 	}
 	if s.sql {
 		for _, st := range s.named {
-			if have, ok := t.sql[st.client]; st.sql && ok && have == st.asHeld() {
-				st.sql, st.verdict = false, unlooked()
+			if st.sql && t.has(st) {
+				*st = *newRaw(st.client)
 			}
 		}
 	}
-	maps.DeleteFunc(t.sql, func(_ string, h sqlHeld) bool { return !h.parsed })
+	maps.DeleteFunc(t.sql, func(name string, _ statementID) bool {
+		st := s.named[name]
+		return st == nil || st.raw || !t.has(st)
+	})
 }
 
 // strays reports whether commands change what the client's statements mean that are

@@ -131,7 +131,7 @@ type Statements struct {
 	unnamed   heldStatement
 	unnamedID statementID
 	// sql is what it holds under the names that a client gave.
-	sql map[string]sqlHeld
+	sql map[string]statementID
 }
 
 type heldStatement struct {

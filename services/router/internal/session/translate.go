@@ -101,7 +101,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
-	forgets := ok && l.kind != deallocate
+	forgets := ok && l.forgets()
 	v, ok := s.verdictOfParse(text)
 	if !ok {
 		return 0
@@ -185,7 +185,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	s.effects(unlooked(), nil)
 	o := owed{typ: wire.Parse}
 	if ok {
-		st := &Statement{client: string(name), server: string(name), verdict: unlooked(), raw: true}
+		st := newRaw(string(name))
 		if scope == unnamedScope {
 			s.held[s.at].statements.dropUnnamed()
 		}
@@ -281,8 +281,8 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		case s.here.is(name) && s.owed.syncs > 0:
 			return s.wait()
 		case s.here.is(name):
-			o.st, o.portal, o.how = s.here.st, true, made
-			s.owed.sent(o)
+			o.st, o.portal = s.here.st, true
+			s.answerHere(o, run)
 			return len(msg)
 		case s.latest.is(name):
 			o.st, o.portal = s.latest.st, true
@@ -308,9 +308,11 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		}
 		o.st = nil
 		return s.pass(o, len(msg), msg, all, at, run)
+	case st.local.shows() && s.status == wire.Failed:
+		s.fail(run, &aborted)
+		return len(msg)
 	case st.local.kind != notLocal:
-		o.how = made
-		s.owed.sent(o)
+		s.answerHere(o, run)
 		return len(msg)
 	case !s.prepared(st, s.at == ReplicaSlot, run):
 		return 0
@@ -361,7 +363,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 	if o.how == forward {
 		return s.pass(o, len(msg), msg, all, at, run)
 	}
-	s.owed.sent(o)
+	s.answerHere(o, run)
 	return len(msg)
 }
 

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -38,6 +40,11 @@ type world struct {
 	run      uint32
 
 	faults bool
+	// moves says that the session goes from router to router, tamper what happens to its
+	// record on the way, and moved how often it has.
+	moves  bool
+	tamper func(*handoff.Live)
+	moved  int
 	steps  int
 	// canceled is how many cancel requests have reached a server.
 	canceled int
@@ -88,6 +95,14 @@ func judge(text string) verdict.Verdict {
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Unproven
 			tell(verdict.Part{Execute: &verdict.Execute{Name: f[1], Kind: verdict.Read}})
+		case "LISTEN", "UNLISTEN":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Session
+		case "write":
+			v.Kind = verdict.Write
+			if f[1] == stepping {
+				v.Effects |= verdict.Sequences
+			}
 		case "SELECT":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Session
@@ -158,8 +173,8 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 	}
 	text := strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")
 	switch verb(text) {
-	case "PREPARE", "EXECUTE", "DEALLOCATE", "SAVEPOINT", "RELEASE", "ROLLBACK":
-		return // what they run, the server model looks at
+	case ";", "PREPARE", "EXECUTE", "DEALLOCATE", "SAVEPOINT", "RELEASE", "ROLLBACK":
+		return // nothing; or what they run, the server model looks at
 	}
 	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil {
 		return
@@ -231,13 +246,16 @@ func (w *world) release(a session.Action) {
 	if a.How == session.Clean && p.memory != "" {
 		broken("a connection with state is released as clean")
 	}
+	if a.How == session.Clean && p.stepped || p.listens && !w.o.closed && w.o.s.Phase() != session.Closed {
+		broken("a connection is released %s; a sequence was moved: %v, it listens: %v", a.How, p.stepped, p.listens)
+	}
 	if a.How != session.Used {
 		accounted(p)
 	}
 	if a.How == session.Clean {
 		p.accountedSettings()
 	}
-	p.memory = ""
+	p.memory, p.listens, p.stepped = "", false, false
 	if a.How == session.Used { // as the pool does: DISCARD ALL
 		p.stmts = map[string]*prepared{}
 		p.statements.Clear()
@@ -270,7 +288,7 @@ func (w *world) lend() {
 		}
 	}
 	w.o.granted(&session.Grant{
-		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason,
+		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run}, Reason: reason, Name: "p0", Waited: time.Millisecond,
 		Replayed: lsn.Position{Timeline: 1, LSN: lsn.LSN(w.shows)}, Statements: &w.conns[slot].statements, Settings: &w.conns[slot].params.account,
 	})
 }
@@ -322,6 +340,9 @@ func (w *world) events() []func() {
 	if w.queued != nil {
 		es = append(es, w.lend)
 	}
+	if w.moves && w.o.s.Safe() && w.calm() && w.r.IntN(4) == 0 {
+		es = append(es, w.move)
+	}
 	if w.awaiting && w.r.IntN(4) == 0 {
 		es = append(es, w.fenceReady) // too late
 	}
@@ -352,6 +373,46 @@ func (w *world) events() []func() {
 		}
 	}
 	return es
+}
+
+// calm reports whether nothing is under way that the loop would wait for: bytes of a
+// connection that is held.
+func (w *world) calm() bool {
+	for slot := range w.conns {
+		if len(w.o.serverUnread[slot]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// move has the session go on in another router, which knows what it is told and nothing
+// else, and has connections of its own.
+func (w *world) move() {
+	w.moved++
+	if w.r.IntN(2) == 0 {
+		clear(w.o.verdicts)
+		w.pooled = [2][]*postgres{}
+	}
+	w.marks = nil // of the session that was
+	w.o.move(w.tamper, w.arrive)
+}
+
+// arrive gives the connection that comes along with a session.
+func (w *world) arrive(l *handoff.Lease) *session.Grant {
+	slot := session.PrimarySlot
+	if l.Replica {
+		slot = session.ReplicaSlot
+	}
+	p := w.conns[slot]
+	p.statements = session.Statements{}
+	p.statements.Unpack(l)
+	p.params.account = settings.Hash{}
+	copy(p.params.account[:], l.Settings)
+	return &session.Grant{
+		Slot: slot, Backend: int(slot), Server: fence.Server{Backend: int(slot), Run: w.run},
+		Statements: &p.statements, Settings: &p.params.account,
+	}
 }
 
 // schema is the version of the tables that the replica has replayed: all of it,

@@ -44,9 +44,6 @@ const (
 	maxChanges = 256
 )
 
-// Restore makes a tracker of what a session had set.
-func Restore(settings []Change) Tracker { return Tracker{list: Of(settings)} }
-
 // List gives what is set between transactions. It is valid until the next change.
 func (t *Tracker) List() *List { return &t.list }
 
