@@ -173,23 +173,46 @@ func mentions(text []byte) bool {
 	return bytes.Contains(text, []byte("execute")) || bytes.Contains(text, []byte("prepare")) || bytes.Contains(text, []byte("deallocate"))
 }
 
-// equipInside prepares a statement of SQL in the middle of a sequence. If the server
+// equipInside prepares a statement in the middle of a sequence. If the server
 // refuses, the message that needs it is discarded with the others up to Sync.
 func (s *Session) equipInside(st *Statement, run *forwarding) {
 	t := s.held[s.at].statements
 	if _, ok := t.sql[st.client]; ok {
-		s.inside(run, "DEALLOCATE "+quotedName(st.client), nil)
+		s.inside(run, "DEALLOCATE "+quotedName(st.client), "")
 	}
-	s.inside(run, string(st.body[:st.text]), st)
+	if st.sql {
+		s.inside(run, string(st.body[:st.text]), st.client)
+	} else {
+		s.owed.sent(owed{typ: wire.Parse, how: hide, gives: st.client})
+		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.body) })
+	}
 	t.prepare(st.client, st.id)
 }
 
-// inside executes a statement in the middle of a sequence, unseen.
-func (s *Session) inside(run *forwarding, sql string, st *Statement) {
+// supply gives the connection in use what a statement that is about to be bound or
+// described names and that came with Parse. What is prepared with SQL it has.
+func (s *Session) supply(st *Statement, run *forwarding) {
+	if st.verdict.Detail == nil || s.failing() {
+		return
+	}
+	for _, name := range naming(&st.verdict) {
+		of := s.named[name]
+		if of == nil || of.raw || of.local.kind != notLocal {
+			continue
+		}
+		if of.in(s.environment()); !s.held[s.at].statements.has(of) {
+			s.equipInside(of, run)
+		}
+	}
+}
+
+// inside executes a statement in the middle of a sequence, unseen, which gives the
+// connection a statement under a name, if it has one.
+func (s *Session) inside(run *forwarding, sql, gives string) {
 	for _, typ := range []byte{wire.Close, wire.Parse, wire.Bind, wire.Execute, wire.Close} {
 		o := owed{typ: typ, how: hide}
 		if typ == wire.Execute {
-			o.st = st
+			o.gives = gives
 		}
 		s.owed.sent(o)
 	}

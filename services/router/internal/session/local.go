@@ -241,6 +241,7 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	o := owed{typ: wire.Execute}
 	if ok && s.latest.is(name) && !s.latest.ran {
 		o.cmds, s.latest.ran = s.latest.cmds, true
+		o.prepares = names(&s.latest.st.verdict)
 	}
 	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.latest.is(name) && s.latest.st.forgets {

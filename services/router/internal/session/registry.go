@@ -56,8 +56,8 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		}
 		switch {
 		case held == nil:
-		case o.typ == wire.Execute && o.how == hide && o.st != nil:
-			delete(held.sql, o.st.client)
+		case o.gives != "":
+			delete(held.sql, o.gives)
 		case own:
 			held.remove(o.st)
 		case o.typ == wire.Close && o.how == hide && o.name != "":

@@ -254,7 +254,9 @@ func (s *Session) completed(of *owed, tag []byte) {
 	}
 	if len(of.prepares) > 0 && bytes.Equal(tag, preparedTag) {
 		s.ranPrepare(of)
-		s.owed.front().prepares = of.prepares[1:]
+		if of.typ == wire.Query {
+			s.owed.front().prepares = of.prepares[1:]
+		}
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	discard := bytes.Equal(tag, discarded)

@@ -223,7 +223,10 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 	case s.unequipped(st) && s.failing():
 		s.fail(run, &aborted)
 		return s.drop(total, rest)
-	case s.awaitsBind(st, total, len(rest)) || !st.raw && !s.prepared(st, true, run):
+	case s.awaitsBind(st, total, len(rest)):
+		return 0
+	}
+	if s.supply(st, run); !st.raw && !s.prepared(st, true, run) {
 		return 0
 	}
 	if s.unequipped(st) {
@@ -293,6 +296,9 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := s.statement(name)
 	o.st = st
+	if st != nil {
+		s.supply(st, run)
+	}
 	switch {
 	case st == nil && s.nowhere(name):
 		s.fail(run, unknown(string(name)))
