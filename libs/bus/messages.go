@@ -154,6 +154,9 @@ type VerdictSnapshot struct {
 	// may judge differently.
 	Publisher string `json:"publisher"`
 	Build     string `json:"build"`
+	// Parts is how many parts this classifier's snapshot has; zero from a build that does
+	// not tell.
+	Parts int `json:"parts,omitempty"`
 	// Flushes has the last flush of every database that had one. Only the first part
 	// has any.
 	Flushes  []Flush   `json:"flushes,omitempty"`

@@ -32,6 +32,7 @@ type Config struct {
 	Servers       Servers       `json:"backends"`
 	Health        Health        `json:"health"`
 	Failover      Failover      `json:"failover"`
+	Drain         Drain         `json:"drain"`
 	Fencing       Fencing       `json:"fencing"`
 	Routing       Routing       `json:"routing"`
 	Classify      Classify      `json:"classify"`
@@ -114,6 +115,13 @@ type Servers struct {
 	// MaxConnections is the most connections of this host's routers to one server, of
 	// all its pools together, pgpilot's own not counted. 0: no limit but the pools'.
 	MaxConnections int `json:"max_connections"`
+}
+
+// Drain says how a router stops.
+type Drain struct {
+	// Timeout is how long its sessions may take to get to a point at which they can go to
+	// another router.
+	Timeout Duration `json:"timeout"`
 }
 
 // Failover says what happens while there is no primary.
@@ -244,6 +252,7 @@ func Default() *Config {
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxLifetime: Duration(time.Hour), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Failover:      Failover{Wait: Duration(10 * time.Second)},
+		Drain:         Drain{Timeout: Duration(10 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
 		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20, ParserTime: Duration(time.Second), ParserMemory: 384 << 20, ParserTree: 4 << 20},

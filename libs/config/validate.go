@@ -55,6 +55,7 @@ func (p *problems) validate(c *Config) {
 	p.positive("pool.idle_timeout", c.Pool.IdleTimeout)
 
 	p.notNegative("pool.max_lifetime", c.Pool.MaxLifetime, "for no limit")
+	p.notNegative("drain.timeout", c.Drain.Timeout, "to end sessions at once")
 	p.notNegative("failover.wait", c.Failover.Wait, "not to wait at all")
 
 	p.positive("health.interval", c.Health.Interval)

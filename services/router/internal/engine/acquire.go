@@ -32,9 +32,9 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	}
 	c.wait.request = r
 	if !c.wait.fenced {
-		c.wait.since = e.now
+		c.wait.since = e.now.Add(-c.wait.before)
 	}
-	c.wait.fenced = false
+	c.wait.fenced, c.wait.before = false, 0
 	e.lend(c)
 }
 
@@ -129,7 +129,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 
 func (e *Engine) reasonFor(s *server, r *route.Request) route.Reason {
 	if r.Read && s.slot == session.ReplicaSlot {
-		return route.ReasonRead
+		return r.OnReplica()
 	}
 	return r.Reason
 }
@@ -260,8 +260,15 @@ func (e *Engine) retryStranded() {
 	e.stranded = e.stranded[:0]
 }
 
-// runReady lets sessions go on that can.
+// runReady lets sessions go on that can, and those go away that are to.
 func (e *Engine) runReady() {
+	e.grantReady()
+	for e.sendAway() {
+		e.grantReady()
+	}
+}
+
+func (e *Engine) grantReady() {
 	for i := 0; i < len(e.ready); i++ {
 		g := e.ready[i]
 		e.ready[i] = grant{}
@@ -304,7 +311,7 @@ func (e *Engine) stillFits(c *client, s *server) bool {
 func (e *Engine) whyWaited(c *client, s *server) route.Reason {
 	r := &c.wait.request
 	if s.site.key.Backend != e.tracker.Table().Primary {
-		return route.ReasonRead
+		return r.OnReplica()
 	}
 	if !r.Read {
 		return r.Reason

@@ -15,6 +15,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
+	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -37,8 +38,16 @@ type Options struct {
 	Judge func(req verdict.Request, deliver func(verdict.Verdict, error))
 	// Want publishes a position that sessions wait for. It must not block.
 	Want func(lsn.Position)
-	// Ended reports that a session is no more. It must not block.
-	Ended   func(session string)
+	// Ended reports that a session is no more, Began that it is here, which from has
+	// brought, and Moved that it has left by way of to. They must not block.
+	Ended func(session string)
+	Began func(session string, from *intake.Link)
+	Moved func(session string, to *intake.Link)
+	// Stopping announces that no more sessions are taken.
+	Stopping func()
+	// Way gives the link to a listener that takes sessions, nil for none. It must not
+	// block.
+	Way     func() *intake.Link
 	Metrics *Metrics
 }
 
@@ -82,19 +91,25 @@ type Engine struct {
 	greetings map[upstream.Login][]handoff.Parameter
 
 	arriving map[string]arrival
-	clients  map[string]*client
-	byPID    map[uint32]*client
-	ready    []grant
-	stranded []*client
-	spare    [][]byte
+	// departing have been offered to a listener; leavers could be.
+	departing map[string]*departure
+	leavers   []*client
+	orphan    poll.Timer
+	clients   map[string]*client
+	byPID     map[uint32]*client
+	ready     []grant
+	stranded  []*client
+	spare     [][]byte
 
 	// complained is when it was last said that statements are taken for writes.
 	complained time.Time
 
 	stopping bool
-	done     bool
-	tick     poll.Timer
-	drain    poll.Timer
+	// overdue says that the time for sessions to leave is over.
+	overdue bool
+	done    bool
+	tick    poll.Timer
+	drain   poll.Timer
 
 	// work are the goroutines that the loop has started; they end with workCtx.
 	work     sync.WaitGroup
@@ -110,6 +125,7 @@ func New(o Options) (*Engine, error) {
 		pools:     map[poolKey]*site{},
 		greetings: map[upstream.Login][]handoff.Parameter{},
 		arriving:  map[string]arrival{},
+		departing: map[string]*departure{},
 		clients:   map[string]*client{},
 		byPID:     map[uint32]*client{},
 		cache:     cache.New(o.Config.Classify.CacheSize),
@@ -193,7 +209,10 @@ func (e *Engine) close() {
 	e.work.Wait()
 	_ = e.inbox.Close() // runs what the goroutines posted last
 	for _, a := range e.arriving {
-		handoff.CloseFDs([]int{a.fd}) // never acknowledged
+		handoff.CloseFDs(a.fds) // never acknowledged
+	}
+	for _, d := range e.departing {
+		d.abandon()
 	}
 	for _, c := range e.clients {
 		c.destroy()
@@ -208,25 +227,6 @@ func (e *Engine) close() {
 		s.connector.Close()
 	}
 	_ = e.poller.Close()
-}
-
-// Stop ends the router: from any goroutine. Sessions end when they are idle, and
-// all that are left after the given time.
-func (e *Engine) Stop(within time.Duration) {
-	e.Post(func() {
-		e.stopping = true
-		e.timers.Set(&e.drain, e.now.Add(within), func() {
-			for _, c := range e.clients {
-				c.s.Kill()
-				c.perform()
-			}
-		})
-		for _, c := range e.clients {
-			c.s.Stop()
-			c.perform()
-		}
-		e.done = len(e.clients) == 0
-	})
 }
 
 // everySecond does what needs no haste.

@@ -10,12 +10,17 @@ import (
 // up once, here.
 type Metrics struct {
 	Opened, Closed prometheus.Counter
-	decisions      [3][route.Reasons]prometheus.Counter
-	fallbacks      prometheus.Counter
-	failovers      prometheus.Counter
+	// Arrived and Moved count the sessions that have come from other routers and gone to
+	// others, MoveFailures those that nobody took when they were offered.
+	Arrived, Moved, MoveFailures prometheus.Counter
+	MoveTime                     prometheus.Observer
+	decisions                    [3][route.Reasons]prometheus.Counter
+	fallbacks                    prometheus.Counter
+	failovers                    prometheus.Counter
 	// Duration is by the role the statement ran on.
 	Duration  [3]prometheus.Observer
 	Unjudged  prometheus.Counter
+	Foreign   prometheus.Counter
 	MaybeLost prometheus.Counter
 	FenceLost prometheus.Counter
 	// PrimaryChanges counts other servers becoming the primary, and doubts about it.
@@ -51,9 +56,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Opened:         counter("pgpilot_sessions_opened_total", "Client sessions taken over."),
 		Closed:         counter("pgpilot_sessions_closed_total", "Client sessions ended."),
+		Arrived:        counter("pgpilot_router_sessions_arrived_total", "Sessions that have come from another router."),
+		Moved:          counter("pgpilot_router_sessions_moved_total", "Sessions that have been given to a listener for another router."),
+		MoveFailures:   counter("pgpilot_router_session_moves_failed_total", "Times that a session was offered to a listener and not taken."),
 		fallbacks:      counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
 		failovers:      counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
 		Unjudged:       counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
+		Foreign:        counter("pgpilot_router_foreign_verdicts_total", "Statements taken for writes because the classifier that answered is of a version that is not understood."),
 		FenceLost:      counter("pgpilot_fence_lost_total", "Sessions whose last write a promotion has lost."),
 		PrimaryChanges: counter("pgpilot_router_primary_changes_total", "Times another server, or none, became the primary for this router."),
 		opened:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_breaker_opened_total", Help: "Times a server was left alone because of this router's own evidence: refused, lost or silent."}, []string{"backend", "evidence"}),
@@ -72,6 +81,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		connections:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
 		waiters:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
+	moveTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_router_session_move_seconds", Help: "Time from taking a session out of the loop to a listener's acknowledgement.", Buckets: prometheus.ExponentialBuckets(100e-6, 2, 14)})
+	reg.MustRegister(moveTime)
+	m.MoveTime = moveTime
 	probeTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_seconds", Help: "Time of one probe.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 14)})
 	probeSessions := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_sessions", Help: "Sessions settled by one probe.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)})
 	m.ProbeTime, m.ProbeSessions = probeTime, probeSessions

@@ -62,10 +62,11 @@ const (
 	toNudge
 )
 
-// settlement is a session's writes up to a mark, waiting for a position.
+// settlement is a session's writes up to a mark, waiting for a position, or a token.
 type settlement struct {
-	c    *client
-	mark uint64
+	c      *client
+	mark   uint64
+	admits *admission
 }
 
 var (
@@ -96,7 +97,7 @@ func mustEncode(ms ...pgproto3.FrontendMessage) []byte {
 
 // join settles the session's writes up to mark with the next probe.
 func (p *probe) join(c *client, mark uint64) {
-	p.group.Join(settlement{c, mark}, &c.place)
+	p.group.Join(settlement{c: c, mark: mark}, &c.place)
 	p.start()
 }
 
@@ -329,6 +330,10 @@ func (p *probe) settle() {
 	at := fence.Probe{Position: p.position, Server: p.server}
 	for i, st := range served {
 		served[i] = settlement{}
+		if st.admits != nil {
+			p.e.weigh(st.admits, at.Position)
+			continue
+		}
 		c := st.c
 		if c.closed {
 			continue

@@ -73,6 +73,33 @@ func TestModesAreRefusedUntilTheyWork(t *testing.T) {
 	}
 }
 
+// TestBoth joins what statements of one sequence ask for.
+func TestBoth(t *testing.T) {
+	var primary, replica, second, minute, none Set
+	primary.SetRoute(Primary)
+	replica.SetRoute(Replica)
+	second.SetFreshness(time.Second)
+	minute.SetFreshness(time.Minute)
+	for _, c := range []struct {
+		a, b Set
+		want Values
+	}{
+		{none, none, Values{}},
+		{primary, replica, Values{Route: Primary}},
+		{replica, primary, Values{Route: Primary}},
+		{replica, none, Values{Route: Replica}},
+		{none, replica, Values{Route: Replica}},
+		{second, minute, Values{Freshness: time.Second}},
+		{minute, second, Values{Freshness: time.Second}},
+		{minute, primary, Values{Route: Primary, Freshness: time.Minute}},
+	} {
+		both := c.a.Both(c.b)
+		if got := both.Over(Values{}); got != c.want {
+			t.Errorf("%+v and %+v are %+v, want %+v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
 // TestTheCloserPlaceWins has several places ask for different values.
 func TestTheCloserPlaceWins(t *testing.T) {
 	var database, user, session Set

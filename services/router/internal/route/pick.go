@@ -57,6 +57,8 @@ const (
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
 	ReasonLagging
+	// ReasonHint: a read that a hint in the statement has sent where it went.
+	ReasonHint
 	// ReasonOverride: a read for which the session, its user or its database asks for
 	// the primary.
 	ReasonOverride
@@ -64,7 +66,7 @@ const (
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "hint", "override"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -84,6 +86,10 @@ type Request struct {
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy
+	// Freshness is how old an answer the session or the statement allows; 0: any. Hinted
+	// says that a hint asks for a route.
+	Freshness time.Duration
+	Hinted    bool
 	// MaxLag excludes replicas that lag more. 0: none.
 	MaxLag time.Duration
 	// Turn is any number that grows with every request.
@@ -127,7 +133,15 @@ func Pick(t *Table, r *Request) Choice {
 	if able == 0 {
 		return primary(t, why)
 	}
-	return Choice{choose(t, r, able), ReasonRead}
+	return Choice{choose(t, r, able), r.OnReplica()}
+}
+
+// OnReplica gives the reason of a read that runs on a replica.
+func (r *Request) OnReplica() Reason {
+	if r.Hinted {
+		return ReasonHint
+	}
+	return ReasonRead
 }
 
 // Eligible reports whether backend i may serve the read.
@@ -144,8 +158,8 @@ func eligible(t *Table, r *Request) (able Set, why Reason) {
 	for i := range t.Backends {
 		b := &t.Backends[i]
 		switch {
-		case !b.usable() || r.Tried.Has(i) || !r.Strict && !b.Fresh:
-		case r.MaxLag > 0 && b.Lag > r.MaxLag:
+		case !b.usable() || r.Tried.Has(i) || (!r.Strict || r.Freshness > 0) && !b.Fresh:
+		case r.MaxLag > 0 && b.Lag > r.MaxLag, r.Freshness > 0 && b.Lag > r.Freshness:
 			if why == ReasonNoReplica {
 				why = ReasonLagging
 			}

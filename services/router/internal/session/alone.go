@@ -32,7 +32,7 @@ func (s *Session) alone(seq []byte) bool {
 		ok := false
 		switch typ {
 		case wire.Parse:
-			_, text, whole := splitParse(msg)
+			_, text, _, whole := splitParse(msg)
 			l, local := localOf(text)
 			ok = whole && local && l.kind == ownParameter
 		case wire.Bind:
@@ -92,7 +92,7 @@ func (s *Session) answerAlone(seq []byte) int {
 func (s *Session) messageAlone(typ byte, msg []byte) *Problem {
 	switch typ {
 	case wire.Parse:
-		name, text, _ := splitParse(msg)
+		name, text, _, _ := splitParse(msg)
 		l, _ := localOf(text)
 		if len(name) == 0 {
 			s.unnamed = nil

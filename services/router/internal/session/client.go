@@ -115,11 +115,12 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return len(rest)
 	}
 	if typ == wire.FunctionCall {
-		s.verdict, s.known = verdict.Unclassified(), false
+		s.verdict, s.known, s.hint = verdict.Unclassified(), false, nil
 		s.route()
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
@@ -171,6 +172,7 @@ func frontend(typ byte) bool {
 // verdict, route it.
 func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
+		s.hint = nil
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
 			s.verdict = unlooked()
@@ -185,7 +187,8 @@ func (s *Session) query(total int, rest []byte) int {
 			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
-			v, ok := s.judge(text)
+			s.hinted(s.hintsOf(text))
+			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0
 			}
@@ -229,9 +232,16 @@ func (s *Session) read() {
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 		return
 	}
-	v := s.values()
+	if s.admits() {
+		return
+	}
+	v := s.wanted()
 	if v.Route == override.Primary {
-		s.acquire(route.Request{Reason: route.ReasonOverride})
+		reason := route.ReasonOverride
+		if s.hint != nil && s.hint.set.Routed() {
+			reason = route.ReasonHint
+		}
+		s.acquire(route.Request{Reason: reason})
 		return
 	}
 	if v.Mode.Fenced() && s.fence.Dirty() {
@@ -317,11 +327,11 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, ok := splitParse(rest[:total])
+	_, text, types, ok := splitParse(rest[:total])
 	if !ok || len(text) > s.env.Settings().MaxText {
 		return true
 	}
-	_, ok = s.env.Verdict(s, text)
+	_, ok = s.env.Verdict(s, typed(text, types))
 	return ok
 }
 

@@ -178,6 +178,12 @@ func (p *play) act(a session.Action, data []byte) {
 		if a.Request.Strict && !a.Request.Fence.IsZero() {
 			s += " fence " + position(a.Request.Fence)
 		}
+		if a.Request.Read && a.Request.Hinted {
+			s += " hinted"
+		}
+		if a.Request.Read && a.Request.Freshness > 0 {
+			s += " fresh " + a.Request.Freshness.String()
+		}
 		for i := range 8 {
 			if a.Request.Tried.Has(i) {
 				s += fmt.Sprintf(" not %d", i)
@@ -195,6 +201,8 @@ func (p *play) act(a session.Action, data []byte) {
 		s += fmt.Sprintf(" %d", a.Mark)
 	case session.OpCancel:
 		s += " " + a.Slot.String()
+	case session.OpAdmit:
+		s += " " + a.Token.String()
 	}
 	p.lines = append(p.lines, s)
 	p.done = append(p.done, s)
@@ -286,6 +294,12 @@ func (p *play) run(name string, args []string) error {
 		if !p.o.settled(p.mark, probe) {
 			p.lines = append(p.lines, "perhaps lost")
 		}
+	case "admitted": // at a position, or an error
+		if code, message, refused := strings.Cut(strings.TrimPrefix(args[0], `"`), "="); refused {
+			p.o.tell(func() { s.Admitted(lsn.Position{}, false, &session.Problem{Code: code, Message: message}) })
+			break
+		}
+		p.o.tell(func() { s.Admitted(at(args[0]), len(args) > 1, nil) })
 	case "pause": // the server takes nothing, so the client is not read
 		p.o.paused = true
 	case "unpause":

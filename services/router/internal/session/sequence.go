@@ -18,6 +18,8 @@ type sequence struct {
 	whole   bool
 	// verdict is of all of it together, as far as it has been looked at.
 	verdict verdict.Verdict
+	// hint is what its statements ask for.
+	hint *hints
 	// own says that a message is about a statement that needs no server.
 	own bool
 	// parses are its Parse messages, with the place of their names; next is how many
@@ -29,6 +31,7 @@ type sequence struct {
 type parsed struct {
 	from, to int
 	verdict  verdict.Verdict
+	hint     *hints
 }
 
 // parsed notes that the next Parse has been sent.
@@ -143,22 +146,26 @@ func (q *sequence) join(v verdict.Verdict) {
 // asked for.
 func (s *Session) surveyParse(msg []byte) bool {
 	q := &s.seq
-	name, text, ok := splitParse(msg)
+	name, text, types, ok := splitParse(msg)
 	v := verdict.Unclassified()
+	var hint *hints
 	if ok {
-		v, ok = s.judge(text)
+		v, ok = s.judge(text, types)
 		if !ok {
 			return false
 		}
+		hint = s.hintsOf(text)
+		q.hint = q.hint.with(hint)
 	}
 	from := q.scanned + wire.HeaderSize
-	q.parses = append(q.parses, parsed{from, from + len(name), v})
+	q.parses = append(q.parses, parsed{from, from + len(name), v, hint})
 	q.join(v)
 	return true
 }
 
-// judge gives the verdict on a text, or asks for it and reports false.
-func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
+// judge gives the verdict on a text with such types of parameters, or asks for it and
+// reports false.
+func (s *Session) judge(text, types []byte) (verdict.Verdict, bool) {
 	if s.known {
 		s.known = false
 		return s.verdict, true
@@ -169,6 +176,7 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	if l, ok := localOf(text); ok {
 		return l.verdict(), true
 	}
+	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.do(Action{Op: OpJudge, Data: text})
@@ -205,17 +213,21 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 		return verdict.Unclassified(), true
 	}
 	if p := s.seq.defines(b, name, s.seq.scanned); p != nil {
+		s.seq.hint = s.seq.hint.with(p.hint)
 		return p.verdict, true
 	}
 	st := s.statement(name)
+	if st != nil {
+		s.seq.hint = s.seq.hint.with(st.hint)
+	}
 	switch {
 	case st == nil, st.sql: // the connection is equipped with that, if it is the primary's
 		return verdict.Unclassified(), true
 	case !s.outdated(st):
 		return st.verdict, true
 	}
-	text := st.body[:st.text]
-	v, ok := s.judge(text)
+	text, types := st.body[:st.text], st.body[st.text+1+2:]
+	v, ok := s.judge(text, types)
 	if ok {
 		st.verdict, st.cmds = v, s.commands(text, v)
 	}
@@ -245,7 +257,7 @@ func (s *Session) lasting(st *Statement) verdict.Verdict {
 // verdictOfParse gives the verdict on the Parse that is being sent. Most have been
 // looked at before; one that has arrived in the middle of a sequence may have to
 // be asked for. Then it reports false.
-func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
+func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 	if q := &s.seq; q.next < len(q.parses) {
 		q.next++
 		return q.parses[q.next-1].verdict, true
@@ -257,6 +269,7 @@ func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
 	if l, ok := localOf(text); ok {
 		return l.verdict(), true
 	}
+	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.asking = true
@@ -274,17 +287,18 @@ func (s *Session) unask() {
 	s.known = false
 }
 
-// splitParse takes a whole Parse apart ("Message Formats").
-func splitParse(msg []byte) (name, text []byte, ok bool) {
+// splitParse takes a whole Parse apart ("Message Formats"). types are those of the
+// parameters that it gives, four bytes each.
+func splitParse(msg []byte) (name, text, types []byte, ok bool) {
 	name, rest, ok := cutString(msg[wire.HeaderSize:])
 	if !ok {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	text, types, ok := cutString(rest)
+	text, types, ok = cutString(rest)
 	if !ok || len(types) < 2 || len(types) != 2+4*(int(types[0])<<8|int(types[1])) {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	return name, text, true
+	return name, text, types[2:], true
 }
 
 // splitBind takes the names off a Bind, of which the end may be missing.

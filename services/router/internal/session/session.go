@@ -75,6 +75,12 @@ type Session struct {
 	// began and own are what the session asks of the router itself: since its startup,
 	// and with SET.
 	began, own override.Set
+	// hint is what the statement at the head, or the one that runs, asks for. warned says
+	// that the client has been told of a hint that is not understood.
+	// admitted is how many of its tokens have been held against what exists.
+	hint     *hints
+	admitted int
+	warned   bool
 	// behind is a query about that whose turn to be answered has not come.
 	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
@@ -279,7 +285,13 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	r.Strict = s.values().Mode.Fenced()
+	v := s.wanted()
+	r.Strict = v.Mode.Fenced()
+	r.Freshness = v.Freshness
+	if h := s.hint; h != nil {
+		r.Hinted = h.set.Routed()
+		r.Strict = r.Strict || len(h.tokens) > 0
+	}
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

@@ -82,7 +82,7 @@ func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forward
 
 // parse translates a whole Parse.
 func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
-	name, text, ok := splitParse(msg)
+	name, text, types, ok := splitParse(msg)
 	switch {
 	case !ok:
 		s.seq.parsed()
@@ -102,7 +102,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
 	forgets := ok && l.forgets()
-	v, ok := s.verdictOfParse(text)
+	v, ok := s.verdictOfParse(text, types)
 	if !ok {
 		return 0
 	}
@@ -114,7 +114,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed, s.environment())
-		st.verdict, st.forgets, st.cmds = v, forgets, s.commands(text, v)
+		st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
 		held.add(st)
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
@@ -125,7 +125,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil, s.environment())
-	st.verdict, st.forgets, st.cmds = v, forgets, s.commands(text, v)
+	st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	switch h := held.find(st); {

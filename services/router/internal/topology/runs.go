@@ -59,6 +59,22 @@ func (t *Tracker) Observe(i int, inc lsn.Incarnation) uint32 {
 	return t.nodes[i].run
 }
 
+// Recognize numbers a run that another router tells of; 0 means that it is not the
+// backend's current one, as far as is known here. What is told does not make it so: it
+// may be about a run that has ended.
+func (t *Tracker) Recognize(i int, inc lsn.Incarnation) uint32 {
+	n := &t.nodes[i]
+	switch {
+	case inc.Postmaster == 0:
+		return 0
+	case n.incarnation.IsZero():
+		return t.Observe(i, inc)
+	case inc.SameRun(n.incarnation):
+		return n.run
+	}
+	return 0
+}
+
 // maxEnded is how many ended runs of a backend are remembered: as many as could
 // still be spoken of by news on its way.
 const maxEnded = 16
