@@ -151,6 +151,9 @@ type Fence struct {
 	// Seen is the server that the session has read from last and, if Unsettled, may only
 	// read from until a probe has settled what it saw there.
 	Seen *Seen `json:"seen,omitempty"`
+	// Aside says that a replica has been read since the primary was last used: that may
+	// not show yet what the replica has shown.
+	Aside bool `json:"aside,omitempty"`
 }
 
 // Seen is where a session has read.

@@ -41,6 +41,7 @@ type client struct {
 	folding bool
 
 	wait     waiting
+	cross    crossing
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
@@ -475,6 +476,15 @@ func (e *Engine) Leave(sessions []string) {
 
 // Settings implements session.Env.
 func (c *client) Settings() *session.Settings { return c.settings }
+
+// Serves implements session.Env.
+func (c *client) Serves(s *session.Session, by fence.Server) bool {
+	e := c.e
+	c.follow()
+	r := route.Request{Read: true, Strict: true, Mode: fence.Causal, Fence: s.Fence().Position(), Only: route.Set(0).With(by.Backend), Run: by.Run}
+	e.complete(&r)
+	return route.Eligible(e.tracker.Table(), &r, by.Backend)
+}
 
 // Keep implements session.Env.
 func (c *client) Keep(b []byte) []byte { return c.e.keep(b) }

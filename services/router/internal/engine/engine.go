@@ -13,6 +13,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/staleness"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
@@ -84,6 +85,9 @@ type Engine struct {
 	pools       map[poolKey]*site
 	routers     shareOfRouters
 	probe       probe
+	barrier     barrier
+	// clock is the machine's, by which it is known how old what replicas show is.
+	clock staleness.Clock
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
@@ -134,9 +138,13 @@ func New(o Options) (*Engine, error) {
 		began:     time.Now(),
 		now:       time.Now(),
 	}
-	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
-	err := e.apply(o.Config)
+	clock, err := staleness.OpenClock()
 	if err != nil {
+		return nil, err
+	}
+	e.clock = clock
+	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
+	if err = e.apply(o.Config); err != nil {
 		return nil, err
 	}
 	if e.poller, err = poll.New(); err != nil {
@@ -148,6 +156,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.workCtx, e.stopWork = context.WithCancel(context.Background())
 	e.probe.e = e
+	e.barrier.e, e.barrier.lines = e, map[int]*line{}
 	return e, nil
 }
 
@@ -223,6 +232,7 @@ func (e *Engine) close() {
 		}
 	}
 	e.probe.hangup()
+	e.barrier.close()
 	for _, s := range e.servers {
 		s.connector.Close()
 	}
@@ -237,7 +247,9 @@ func (e *Engine) everySecond() {
 	e.settleServers()
 	e.metrics.gauges(e)
 	e.retryStranded()
+	e.lookAgain()
 	e.probe.start()
+	e.barrier.look()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 
@@ -279,6 +291,7 @@ func (e *Engine) apply(c *config.Config) error {
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
 		Values:     values,
+		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 

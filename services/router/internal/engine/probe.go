@@ -339,13 +339,18 @@ func (p *probe) settle() {
 			continue
 		}
 		if !c.s.Settled(st.mark, at) {
-			p.e.metrics.MaybeLost.Inc()
-			c.log.Warn("a write was answered by a run of the primary that has ended; it may be lost")
-			c.s.Warn("01000", "the primary has restarted since this session's last write, which may be lost", "Check the data that was written last.")
+			c.maybeLost()
 			c.perform()
 		}
-		if c.awaiting && !c.s.Fence().Dirty() {
+		if c.awaiting && !c.s.Settling() {
 			c.fenceReady()
 		}
 	}
+}
+
+// maybeLost tells the client that the primary may lack what it has written or seen.
+func (c *client) maybeLost() {
+	c.e.metrics.MaybeLost.Inc()
+	c.log.Warn("what this session has written or read last was answered by a run of a server that has ended; it may be lost")
+	c.s.Warn("01000", "the primary has restarted or changed since this session's last write or read, which may be lost", "Check the data that was written last.")
 }

@@ -53,6 +53,9 @@ type owed struct {
 	// says so, of a portal that runs it.
 	st     *Statement
 	portal bool
+	// server is the name under which the statement of a Parse was sent: it may get
+	// another one before the answer has come.
+	server string
 	// cmds is what the statements of a Query, or that of an Execute, do to settings,
 	// as far as they have not been executed.
 	cmds []settings.Command
@@ -112,6 +115,9 @@ func (a *answers) push(o owed) {
 		n := copy(a.q, a.q[a.head:])
 		clear(a.q[n:])
 		a.q, a.head = a.q[:n], 0
+	}
+	if o.typ == wire.Parse && o.st != nil {
+		o.server = o.st.server
 	}
 	if simple(o.typ) {
 		a.simples++

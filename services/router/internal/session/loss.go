@@ -15,6 +15,9 @@ func (s *Session) ServerLost(slot Slot) {
 	if slot == s.at {
 		s.equipping = equipping{}
 	}
+	if slot == s.at && s.phase == Busy && !s.retry && !s.retreating {
+		s.saw(slot, &h) // part of an answer; the next read sees to it
+	}
 	s.let(slot, Broken)
 	switch {
 	case s.phase == Passing:

@@ -251,4 +251,6 @@ func (e *steady) Keep(b []byte) []byte {
 
 func (e *steady) Drop([]byte) {}
 
+func (e *steady) Serves(*session.Session, fence.Server) bool { return true }
+
 func (e *steady) Unsuited(*session.Session, []byte) {}

@@ -59,7 +59,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		case o.gives != "":
 			delete(held.sql, o.gives)
 		case own:
-			held.remove(o.st)
+			held.remove(o.server)
 		case o.typ == wire.Close && o.how == hide && o.name != "":
 			held.restore(o.name)
 		}

@@ -175,14 +175,17 @@ func (p *play) act(a session.Action, data []byte) {
 		if a.Request.Read {
 			s = a.Op.String() + " read"
 		}
+		if a.Request.Only != 0 {
+			s += fmt.Sprintf(" only in run %d", a.Request.Run)
+		}
 		if a.Request.Strict && !a.Request.Fence.IsZero() {
 			s += " fence " + position(a.Request.Fence)
 		}
 		if a.Request.Read && a.Request.Hinted {
 			s += " hinted"
 		}
-		if a.Request.Read && a.Request.Freshness > 0 {
-			s += " fresh " + a.Request.Freshness.String()
+		if a.Request.Read && a.Request.Bound > 0 {
+			s += " fresh " + a.Request.Bound.String()
 		}
 		for i := range 8 {
 			if a.Request.Tried.Has(i) {
@@ -325,6 +328,14 @@ func (p *play) set(args []string) error {
 		switch k {
 		case "strict":
 			p.o.strict(v == "on")
+		case "mode":
+			m, ok := fence.ParseMode(v)
+			if !ok {
+				return fmt.Errorf("there is no mode %q", v)
+			}
+			p.o.settings.Values.Mode = m
+		case "serves":
+			p.o.serves = v == "on"
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
 		case "max-text", "max-statements":

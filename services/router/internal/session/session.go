@@ -1,7 +1,10 @@
 package session
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -15,6 +18,8 @@ import (
 type Settings struct {
 	// Values hold for the session unless it says otherwise.
 	Values override.Values
+	// Bound is how old reads may be in the mode bounded, where nothing else is asked for.
+	Bound time.Duration
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
@@ -32,6 +37,9 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Serves reports whether the run of a server may serve a read of the session, which
+	// has read there before.
+	Serves(s *Session, by fence.Server) bool
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
@@ -59,6 +67,9 @@ type Session struct {
 	status    byte
 	recovered bool
 	fence     fence.State
+	// aside is the replica read since the primary was last used, if isAside.
+	aside   fence.Server
+	isAside bool
 	// pins bind the session to its primary connection.
 	pins pins
 	held [slots]held
@@ -191,6 +202,8 @@ type held struct {
 	// stepped says that a sequence may have been moved.
 	stepped bool
 	by      fence.Server
+	// timeline is what a replica was proven to be on.
+	timeline lsn.Timeline
 	// statements is what it holds of prepared statements.
 	statements *Statements
 	// settings is which settings it has.
@@ -286,8 +299,9 @@ func (s *Session) toClient(from int) {
 
 func (s *Session) acquire(r route.Request) {
 	v := s.wanted()
-	r.Strict = v.Mode.Fenced()
-	r.Freshness = v.Freshness
+	r.Mode = v.Mode
+	r.Strict = r.Mode.Fenced()
+	r.Bound = s.freshest(v)
 	if h := s.hint; h != nil {
 		r.Hinted = h.set.Routed()
 		r.Strict = r.Strict || len(h.tokens) > 0

@@ -186,13 +186,14 @@ func (t *Statements) restore(name string) {
 	t.held[name] = &heldStatement{used: t.clock}
 }
 
-// remove notes that the server did not parse the statement.
-func (t *Statements) remove(st *Statement) {
-	if st.server == "" {
+// remove notes that the server did not parse the statement of that name there, which is
+// empty for the unnamed one.
+func (t *Statements) remove(name string) {
+	if name == "" {
 		t.dropUnnamed()
 		return
 	}
-	delete(t.held, st.server)
+	delete(t.held, name)
 }
 
 // Queried notes that a simple query has run.

@@ -40,9 +40,11 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 		if b.Replayed.Timeline != at.Timeline || at.LSN > b.Replayed.LSN {
 			b.Replayed = at
 		}
+		t.freshen(i)
 	case bus.Primary:
 		b.Role = route.RolePrimary
 		b.Replayed = lsn.Position{}
+		t.sample(i, m)
 	}
 	return true
 }
@@ -100,5 +102,6 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	n.run++
 	n.incarnation = inc
 	t.table.Backends[i].Replayed = lsn.Position{}
+	t.table.Backends[i].Run, t.table.Backends[i].AsOf = n.run, 0
 	return true
 }
