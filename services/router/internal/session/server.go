@@ -65,6 +65,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			n := min(s.fromServer, len(b)-used)
 			s.fromServer -= n
 			used += n
+			if s.fromServer == 0 && s.owed.front().how == made {
+				show(used)
+				s.emitMade()
+				s.unblock(0)
+			}
 			continue
 		}
 		typ, total, err := wire.Header(b[used:])
@@ -111,13 +116,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
-		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
-			s.blocked, s.forgetting = false, false
-			s.enter(Busy)
-		}
+		s.unblock(typ)
 		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
 			show(used)
 			s.emitMade()
+			s.unblock(typ)
 			s.goOn()
 		}
 	}
@@ -126,6 +129,15 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		return len(b)
 	}
 	return used
+}
+
+// unblock lets a message go on that waits, once all before it is answered, behind a
+// server message of the type.
+func (s *Session) unblock(typ byte) {
+	if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
+		s.blocked, s.forgetting = false, false
+		s.enter(Busy)
+	}
 }
 
 // begunToShow notes that part of the answer is shown: from here on the read does
@@ -228,21 +240,28 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 // ALL everything else that a session may have left in it.
 var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
 
-// ended is what a server says when a failed transaction has ended, or has gone back to a
-// savepoint.
-var ended = []byte("ROLLBACK\x00")
+// rolledBack is what a server says when a transaction that has failed is ended, or taken
+// back to a savepoint.
+var rolledBack = []byte("ROLLBACK\x00")
+
+// preparedTag is what a server says when PREPARE has run.
+var preparedTag = []byte("PREPARE\x00")
 
 // completed takes note of a command that has run.
 func (s *Session) completed(of *owed, tag []byte) {
-	if s.status == wire.Failed && of.typ == wire.Execute && bytes.Equal(tag, ended) {
-		s.status = wire.InTransaction // or not even that, as its ReadyForQuery will say
-	}
 	if len(of.cmds) > 0 {
 		s.ran(&of.cmds[0], bytes.TrimRight(tag, "\x00"))
 		if of.typ == wire.Query {
 			s.owed.front().cmds = of.cmds[1:]
 		}
 	}
+	if len(of.prepares) > 0 && bytes.Equal(tag, preparedTag) {
+		s.ranPrepare(of)
+		if of.typ == wire.Query {
+			s.owed.front().prepares = of.prepares[1:]
+		}
+	}
+	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	discard := bytes.Equal(tag, discarded)
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
@@ -269,7 +288,7 @@ func (s *Session) readiness(msg []byte, all bool) fate {
 	}
 	switch status := msg[wire.HeaderSize]; status {
 	case wire.Idle, wire.InTransaction, wire.Failed:
-		s.status = s.shownStatus(status)
+		s.status, s.recovered = s.shownStatus(status), false
 		if s.status != status {
 			return withhold
 		}
@@ -437,7 +456,8 @@ func (s *Session) Granted(g *Grant) {
 		Backend: g.Name, Role: g.Role.String(), Reason: g.Reason.String(),
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
-	if *h.settings != s.set.List().Hash() {
+	s.equipped = false
+	if s.strange = s.others(); *h.settings != s.set.List().Hash() || s.strange != nil {
 		s.apply()
 		return
 	}
@@ -453,6 +473,9 @@ func (s *Session) proceed() {
 	}
 	s.applies = 0
 	if s.again != nil {
+		if !s.extended && s.equips(wire.Query, s.again) {
+			return
+		}
 		s.runAgain()
 		return
 	}
