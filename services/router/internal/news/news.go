@@ -42,7 +42,7 @@ func Open(ctx context.Context, env *service.Env) (*Paper, error) {
 		return nil, err
 	}
 	nc, err := bus.Connect(ctx, env.Dir, bus.Options{
-		Name: "router." + env.Claim.ID(), Log: env.Log, Metrics: m, URL: env.Config.Bus.URL, SecretFile: env.Config.Bus.SecretFile,
+		Name: "router." + env.Claim.ID(), Log: env.Log, Metrics: m, Bus: env.Config.Bus,
 	})
 	if err != nil {
 		return nil, err
