@@ -252,7 +252,9 @@ func values(m map[string]int) []int {
 // the first one's network.
 func (p *project) own(t *testing.T, name string, files ...string) *project {
 	return newProject(t, p.name+"-"+name, []string{
-		"APP_PASSWORD=pgpilot", "MONITOR_PASSWORD=monitor", "SERVERS_NETWORK=" + p.name + "_default",
+		"APP_USER=pgpilot", "APP_PASSWORD=pgpilot", "APP_DATABASE=pgpilot", "MONITOR_PASSWORD=monitor",
+		"SERVERS_NETWORK=" + p.name + "_default", "PGPILOT_ROUTERS=2",
+		"PGPILOT_IMAGES=pgpilot", "PGPILOT_TAG=dev", // these are built already
 	}, append([]string{file, "own-servers.yaml", "testdata/own-servers.yaml"}, files...)...)
 }
 
@@ -275,21 +277,33 @@ func (p *project) readsOnAReplica() {
 	})
 }
 
-// Servers that are not in the compose files.
+// Servers that are not in the compose files, and images of a release.
 func (p *project) testOwnServers(t *testing.T) {
-	own := p.with(t).own(t, "own")
-	own.up("--no-build")
+	own := p.with(t).own(t, "own", "production.yaml")
+	if all := own.compose("config"); strings.Contains(all, "build:") || strings.Contains(all, "postgresql/data/cluster") {
+		t.Errorf("something is built, or a bundled server is there:\n%s", all)
+	}
+	own.up()
 	if got := strings.Fields(own.compose("ps", "--services")); len(got) != 5 {
 		t.Errorf("running: %v; want net and four services", got)
 	}
+	if got := own.containers("router"); len(got) != 2 {
+		t.Errorf("%d routers, want two", len(got))
+	}
 	own.readsOnAReplica()
+
+	nameless := own.with(t)
+	nameless.env = append(slices.Clone(own.env), "PGPILOT_TAG=")
+	if _, err := nameless.try("up", "--detach"); err == nil || !strings.Contains(err.Error(), "PGPILOT_TAG is not set") && !strings.Contains(err.Error(), "the release to run") {
+		t.Errorf("without a release: %v", err)
+	}
 }
 
 // What the manifests for Kubernetes rely on: a bus over the network, metrics of a lagpoller
 // that no listener relays, and a folder of sockets that the services make themselves.
 func (p *project) testPods(t *testing.T) {
 	own := p.with(t).own(t, "pods", "testdata/pods.yaml")
-	own.up("--no-build")
+	own.up()
 	own.readsOnAReplica()
 	page := own.compose("exec", "--no-TTY", "net", "wget", "-qO-", "http://lagpoller:9090/metrics")
 	if strings.Count(page, "pgpilot_backend_healthy{") != 3 {

@@ -124,10 +124,20 @@ func Subscribe[M Message](nc *nats.Conn, subject string, metrics *Metrics, handl
 	return sub, nil
 }
 
+// ErrSilence says that nobody has answered, although there is a bus.
+var ErrSilence = errors.New("nobody answers")
+
 // Collect asks every service that answers on a subject and calls handle with each
-// answer, until none has come for the length of quiet. Nobody to answer is an
-// error (Offline). Broken answers are counted like those of Subscribe.
+// answer, until none has come for the length of quiet. If none has come at all, that
+// is ErrSilence. The server says at once that there is nobody (ErrNoResponders) only
+// while nobody listens either: whoever subscribes to a wider subject, as to
+// SubjectVerdict with a star, counts as one who might answer. Broken answers are
+// counted like those of Subscribe.
 func Collect[M Message](ctx context.Context, nc *nats.Conn, subject string, quiet time.Duration, metrics *Metrics, handle func(M)) error {
+	if !nc.IsConnected() {
+		// The request would wait for the bus, and nobody's silence would mean anything.
+		return fmt.Errorf("request %s: %w", subject, nats.ErrDisconnected)
+	}
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
@@ -141,10 +151,13 @@ func Collect[M Message](ctx context.Context, nc *nats.Conn, subject string, quie
 		next, cancel := context.WithTimeout(ctx, quiet)
 		msg, err := sub.NextMsgWithContext(next)
 		cancel()
+		over := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 		switch {
 		case err == nil:
-		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && answers > 0:
+		case over && answers > 0:
 			return nil
+		case over && nc.IsConnected(), errors.Is(err, nats.ErrNoResponders):
+			return fmt.Errorf("request %s: %w", subject, ErrSilence)
 		default:
 			return fmt.Errorf("request %s: %w", subject, err)
 		}

@@ -50,6 +50,10 @@ func (m *Metrics) connection(up bool) {
 	m.connected.Set(0)
 }
 
+// Ignore counts a message on a subject that was read but not understood, because of
+// err: of another version (ErrVersion), or broken.
+func (m *Metrics) Ignore(subject string, err error) { m.ignore(subject, err) }
+
 func (m *Metrics) ignore(subject string, err error) {
 	if m == nil {
 		return

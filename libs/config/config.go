@@ -21,6 +21,8 @@ type Config struct {
 	ServerTLS ServerTLS `json:"server_tls"`
 	// Users may log in, and are logged in to the servers under the same name.
 	Users []User `json:"users"`
+	// Databases are those whose sessions are served otherwise than all.
+	Databases []Database `json:"databases"`
 	// Monitor is the login for pgpilot's own connections.
 	Monitor       Monitor       `json:"monitor"`
 	TLS           TLS           `json:"tls"`
@@ -37,14 +39,18 @@ type Config struct {
 	Observability Observability `json:"observability"`
 }
 
-// User is one login. Exactly one of Password, PasswordFile and PasswordEnv.
+// User is one login. Exactly one of Password, PasswordFile and PasswordEnv. Fencing,
+// Route and Freshness hold for its sessions, as those of a Database.
 type User struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
 	// PasswordFile names a file whose first line is the password.
 	PasswordFile string `json:"password_file"`
 	// PasswordEnv names an environment variable that holds the password.
-	PasswordEnv string `json:"password_env"`
+	PasswordEnv string   `json:"password_env"`
+	Fencing     string   `json:"fencing"`
+	Route       string   `json:"route"`
+	Freshness   Duration `json:"freshness"`
 }
 
 // Monitor is the login with which pgpilot watches servers. It needs LOGIN,
@@ -217,6 +223,7 @@ func Default() *Config {
 		Listen:        "127.0.0.1:6432",
 		Replicas:      []Backend{}, // not nil: an encoded Config must be a file, where a list is never null
 		Users:         []User{},
+		Databases:     []Database{},
 		Monitor:       Monitor{Database: "postgres"},
 		ServerTLS:     ServerTLS{Mode: SSLPrefer},
 		TLS:           TLS{Mode: TLSAllow, ClientCert: NoClientCert, MinProtocolVersion: TLSv12},

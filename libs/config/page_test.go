@@ -100,7 +100,7 @@ func TestThePageIsComplete(t *testing.T) {
 				check(v.Field(f.index), join(path, f.key), fixed || f.fixed, inEntry)
 			}
 		case v.Kind() == reflect.Slice:
-			entries := map[reflect.Type]string{reflect.TypeFor[Backend](): "servers", reflect.TypeFor[User](): "users", reflect.TypeFor[string](): "texts"}
+			entries := map[reflect.Type]string{reflect.TypeFor[Backend](): "servers", reflect.TypeFor[User](): "users", reflect.TypeFor[Database](): "databases", reflect.TypeFor[string](): "texts"}
 			one(v, path, "list of "+entries[v.Type().Elem()], fixed, inEntry)
 			if v.Type().Elem().Kind() != reflect.String {
 				check(reflect.Zero(v.Type().Elem()), path+"[]", fixed, true)

@@ -121,6 +121,15 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"monitor with a verifier", `"monitor": {"user": "m", "password": "SCRAM-SHA-256$x"}`, []string{`:2: monitor.password: this is a SCRAM verifier: verifier-only users come in a later version, so give the password itself`}},
 		{"monitor without database", `"monitor": {"database": ""}`, []string{`:2: monitor.database: name the database that pgpilot's own connections use`}},
 
+		// What users and databases say for their sessions.
+		{"fencing of a user", `{"primary": "a:1", "users": [{"name": "x", "password": "y", "fencing": "stict"}]}`, []string{`:1: users[0].fencing: "stict" is not known: did you mean "strict"?`}},
+		{"route of a user", `{"primary": "a:1", "users": [{"name": "x", "password": "y", "route": "replicas"}]}`, []string{`:1: users[0].route: "replicas" is not known: did you mean "replica"?`}},
+		{"freshness of a user", `{"primary": "a:1", "users": [{"name": "x", "password": "y", "freshness": "25h"}]}`, []string{`:1: users[0].freshness: 25h0m0s is too long: write at most 24h0m0s`}},
+		{"route of a database", `"databases": [{"name": "a"}, {"name": "b", "route": "master"}]`, []string{`:2: databases[1].route: "master" is not known: use "auto", "primary" or "replica"`}},
+		{"negative freshness", `"databases": [{"name": "a", "freshness": "-1s"}]`, []string{`:2: databases[0].freshness: -1s is too short: write "0s" for the configured limit`}},
+		{"database without a name", `"databases": [{"route": "primary"}]`, []string{`:2: databases[0]: give the database's name`}},
+		{"database twice", `"databases": [{"name": "a"}, {"name": "a"}]`, []string{`:2: databases[1].name: "a" is already databases[0]: keep one of them`}},
+
 		// Numbers and words.
 		{"fencing of a later version", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.mode: "bounded" comes in a later version: this one has "strict" or "relaxed"`}},
 		{"misspelt mode", `"fencing": {"mode": "stict"}`, []string{`:2: fencing.mode: "stict" is not known: did you mean "strict"?`}},

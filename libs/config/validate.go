@@ -31,6 +31,7 @@ func (p *problems) validate(c *Config) {
 	p.validateListen(c)
 	p.validateBackends(c)
 	p.validateUsers(c)
+	p.validateOverrides(c)
 	p.validateMonitor(c)
 	p.validateAddresses(c)
 	p.validateTLS(c)
@@ -314,11 +315,7 @@ func (p *problems) validateMonitor(c *Config) {
 }
 
 func (p *problems) validateFencing(c *Config) {
-	if slices.Contains(laterModes(), c.Fencing.Mode) {
-		p.invalid("fencing.mode", "%q comes in a later version: this one has %s", c.Fencing.Mode, quotedList([]string{Strict, Relaxed}))
-	} else {
-		p.oneOf("fencing.mode", c.Fencing.Mode, Strict, Relaxed)
-	}
+	p.validateMode("fencing.mode", c.Fencing.Mode)
 	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)

@@ -60,7 +60,7 @@ type Setting struct {
 	// Name is the parameter's, in lower case.
 	Name string `json:"name"`
 	// SQL is what follows the word SET, in the client's encoding: every byte of it is
-	// ASCII unless that is UTF8.
+	// ASCII unless that is UTF8. Of a parameter of pgpilot's own it is the value.
 	SQL string `json:"sql"`
 }
 
@@ -119,6 +119,8 @@ type Portal struct {
 	Ran bool `json:"ran,omitempty"`
 	// Commands are what it does to settings.
 	Commands []Command `json:"commands,omitempty"`
+	// Formats are those of its columns as in Bind, where the router gives its rows.
+	Formats []int16 `json:"formats,omitempty"`
 }
 
 // Command is what a statement does to settings: "set", "local", "begin", "commit",

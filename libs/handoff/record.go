@@ -75,12 +75,13 @@ func (r *Record) Parameter(name string) (string, bool) {
 }
 
 // ServerStartup gives the startup parameters of the server connections that the
-// session may have.
+// session may have, without pgpilot's own.
 func (r *Record) ServerStartup() []Parameter {
+	ps := withoutOwn(r.Startup)
 	if r.Replication == "" {
-		return r.Startup
+		return ps
 	}
-	return append(slices.Clone(r.Startup), Parameter{Name: "replication", Value: r.Replication})
+	return append(slices.Clone(ps), Parameter{Name: "replication", Value: r.Replication})
 }
 
 // Encode gives the payload: the JSON's length, the JSON, the unread bytes.

@@ -15,6 +15,7 @@ type Health struct {
 	state   struct {
 		sync.Mutex
 		parts map[string]error
+		notes map[string]func() string
 	}
 }
 
@@ -22,6 +23,7 @@ type Health struct {
 func NewHealth() *Health {
 	h := &Health{started: make(chan struct{})}
 	h.state.parts = map[string]error{}
+	h.state.notes = map[string]func() string{}
 	return h
 }
 
@@ -31,6 +33,15 @@ func (h *Health) Set(part string, err error) {
 	h.state.Lock()
 	defer h.state.Unlock()
 	h.state.parts[part] = err
+}
+
+// Note adds what an operator should know of a part and what does not make the service
+// less ready: a server that cannot be reached, for one. current is called for each report,
+// from any goroutine; it gives an empty text when there is nothing to say.
+func (h *Health) Note(part string, current func() string) {
+	h.state.Lock()
+	defer h.state.Unlock()
+	h.state.notes[part] = current
 }
 
 // Ready says that the service has started everything. Calling it again changes
@@ -48,6 +59,8 @@ type Report struct {
 	Started bool `json:"started"`
 	// Parts maps each part to "ok" or to what ails it.
 	Parts map[string]string `json:"parts"`
+	// Notes say what is wrong without making the service less ready.
+	Notes map[string]string `json:"notes,omitempty"`
 }
 
 // Report gives the present state.
@@ -66,6 +79,14 @@ func (h *Health) Report() Report {
 		if err != nil {
 			r.Parts[part] = err.Error()
 			r.Ready = false
+		}
+	}
+	for part, current := range h.state.notes {
+		if text := current(); text != "" {
+			if r.Notes == nil {
+				r.Notes = map[string]string{}
+			}
+			r.Notes[part] = text
 		}
 	}
 	return r

@@ -9,6 +9,21 @@ import (
 	"testing"
 )
 
+// What an operator should know does not make a service less ready.
+func TestNotes(t *testing.T) {
+	h := NewHealth()
+	h.Ready()
+	text := ""
+	h.Note("servers", func() string { return text })
+	if r := h.Report(); !r.Ready || r.Notes != nil {
+		t.Errorf("nothing to say: %+v", r)
+	}
+	text = "replica1: connection refused"
+	if r := h.Report(); !r.Ready || !reflect.DeepEqual(r.Notes, map[string]string{"servers": text}) {
+		t.Errorf("something to say: %+v", r)
+	}
+}
+
 func TestReadiness(t *testing.T) {
 	h := NewHealth()
 	steps := []struct {

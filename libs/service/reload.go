@@ -30,7 +30,10 @@ type reloader struct {
 	out     chan *config.Config // holds one: the latest
 	asked   chan struct{}
 	results *prometheus.CounterVec
-	log     *slog.Logger
+	refused prometheus.Gauge
+	// why is what is wrong with the file as it is, nil if nothing is.
+	why atomic.Pointer[error]
+	log *slog.Logger
 }
 
 func newReloader(path string, current *config.Config, reg *prometheus.Registry, log *slog.Logger) *reloader {
@@ -42,14 +45,26 @@ func newReloader(path string, current *config.Config, reg *prometheus.Registry, 
 			Name: "pgpilot_config_reloads_total",
 			Help: "Times the configuration was read again: ok, or refused because of what is in it.",
 		}, []string{"result"}),
+		refused: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pgpilot_config_refused",
+			Help: "1 while the configuration in the file is refused and an earlier one is in force: the next start would fail. Otherwise 0.",
+		}),
 		log: log,
 	}
 	for _, result := range []string{"ok", "refused"} {
 		r.results.WithLabelValues(result)
 	}
-	reg.MustRegister(r.results)
+	reg.MustRegister(r.results, r.refused)
 	r.current.Store(current)
 	return r
+}
+
+// refusal says what is wrong with the file, or nothing.
+func (r *reloader) refusal() string {
+	if why := r.why.Load(); why != nil {
+		return "an earlier configuration is in force and the next start would fail: " + (*why).Error()
+	}
+	return ""
 }
 
 // ServeHTTP shows the configuration in force, with secrets masked.
@@ -122,10 +137,14 @@ func (r *reloader) load(asked bool) {
 		changed, err = config.Changes(r.current.Load(), next)
 	}
 	if err != nil {
+		r.why.Store(&err)
+		r.refused.Set(1)
 		r.results.WithLabelValues("refused").Inc()
 		r.log.Error("the new configuration is refused and the old one stays", obs.KeyPath, r.path, obs.KeyError, err)
 		return
 	}
+	r.why.Store(nil)
+	r.refused.Set(0)
 	if len(changed) == 0 && !asked {
 		return
 	}

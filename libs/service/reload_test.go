@@ -53,6 +53,15 @@ func TestReload(t *testing.T) {
 	})
 	r.none(t)
 
+	shows := func(gauge, note string) func() bool {
+		return func() bool {
+			_, metrics := f.get("router.1", "/metrics")
+			_, ready := f.get("router.1", "/readyz")
+			return strings.Contains(metrics, "\npgpilot_config_refused "+gauge+"\n") && strings.Contains(ready, note) == (gauge == "1")
+		}
+	}
+	f.eventually("the refusal shows as long as it lasts", shows("1", "routing.all_to_primry: there is no such key"))
+
 	f.write(`, "listen": "127.0.0.1:2"`)
 	f.eventually("a key that cannot change is refused", reloads("refused", "2"))
 	f.eventually("the log says why", func() bool {
@@ -65,6 +74,7 @@ func TestReload(t *testing.T) {
 	if c := r.next(t); c.Routing.AllToPrimary {
 		t.Error("the switch is still on")
 	}
+	f.eventually("nothing is refused any more", shows("0", "an earlier configuration is in force"))
 	text, err := os.ReadFile(f.config())
 	if err != nil {
 		t.Fatal(err)

@@ -110,6 +110,7 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	}
 	reload := newReloader(o.config, cfg, env.Metrics, log)
 	env.Reloads = reload.out
+	env.Health.Note("configuration", reload.refusal)
 
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

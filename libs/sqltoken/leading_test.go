@@ -79,3 +79,14 @@ func TestNonASCII(t *testing.T) {
 		}
 	}
 }
+
+func TestNonASCIIName(t *testing.T) {
+	for text, want := range map[string]bool{
+		"select 'é' -- é": false, "select $é$x$é$": false, "select a /* é */": false, "select E'é', U&'é'": false,
+		"select é": true, "select \"é\"": true, "select a.é": true, "select 'é' as é": true, "select aé": true,
+	} {
+		if got := scan(t, text).NonASCIIName; got != want {
+			t.Errorf("%q: NonASCIIName = %v", text, got)
+		}
+	}
+}

@@ -22,6 +22,10 @@ type Result struct {
 	FullText bool
 	// NonASCII is set if a byte of the text is above 0x7F.
 	NonASCII bool
+	// NonASCIIName is set if a name has such a byte. A server whose encoding has one byte a
+	// character folds those letters, too, by its locale ("Identifiers and Key Words"), so that
+	// the name may be another one.
+	NonASCIIName bool
 	// First is the word that begins the first statement, opening parentheses before it left out.
 	First Keyword
 	// Second is the word right after First. It is not looked at where First has templates (SELECT,
@@ -52,7 +56,8 @@ func NewScanner(secret Secret) *Scanner {
 // package does: treat it as a write and do not cache.
 //
 // The caller must not Scan where standard_conforming_strings is off, and must not use the Result for
-// a NonASCII text where client_encoding is not UTF8, as the server may then see other strings.
+// a NonASCII text where client_encoding is not UTF8, as the server may then see other strings, nor for
+// one with a NonASCIIName where server_encoding is not UTF8.
 func (s *Scanner) Scan(text []byte, opts *Options) (Result, error) {
 	var res Result
 	if bytes.IndexByte(text, 0) >= 0 {
@@ -77,6 +82,9 @@ func (s *Scanner) Scan(text []byte, opts *Options) (Result, error) {
 		if t.IsComment() {
 			s.hints = appendHints(s.hints, text, t.Kind, t.Start, t.End)
 			continue
+		}
+		if res.NonASCII && (t.Kind == Word || t.Kind == QuotedIdent) && hasHighBit(text[t.Start:t.End]) {
+			res.NonASCIIName = true
 		}
 		st.add(t)
 	}

@@ -84,6 +84,7 @@ type ask struct {
 	deliver  func(Verdict, error) // nil once delivered
 	deadline time.Time
 	retried  bool
+	version  Version // in which it was asked last
 	waiting  *list.Element
 }
 

@@ -61,8 +61,9 @@ type classifier struct {
 
 type question struct {
 	Request
-	id   uint64
-	conn net.Conn
+	version Version
+	id      uint64
+	conn    net.Conn
 }
 
 func (q *question) answer(t *testing.T, v Verdict) {
@@ -104,7 +105,7 @@ func (c *classifier) accept() {
 				if err != nil {
 					return
 				}
-				c.asked <- &question{req, id, conn}
+				c.asked <- &question{req, r.Version(), id, conn}
 			}
 		})
 	}

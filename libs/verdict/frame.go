@@ -10,9 +10,22 @@ import (
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 )
 
-// frameVersion is the version of requests and responses that this build writes
-// and understands.
-const frameVersion = 4
+// Version is that of the frames. A request is answered in its own version.
+type Version uint8
+
+const (
+	// Newest is the version that this build writes.
+	Newest Version = 4
+	// Oldest is the previous one, which it still understands and writes, so that
+	// routers and classifiers can be replaced one by one.
+	Oldest Version = 3
+)
+
+// firstDetail is the version from which a response may have a detail. It is the only
+// difference between the versions here.
+const firstDetail Version = 4
+
+func (v Version) understood() bool { return Oldest <= v && v <= Newest }
 
 const (
 	// maxDatabase bounds the database name. PostgreSQL cuts names at 63 bytes; what
@@ -20,7 +33,7 @@ const (
 	maxDatabase = 1024
 	// requestHead is the fixed part of a request: id, version, key, length of the name.
 	requestHead = 8 + 1 + 16 + 2
-	// responseSize is the fixed part of a response of this version: id, version, kind,
+	// responseSize is the fixed part of a response: id, version, kind,
 	// effects, fingerprint, generation, flags. A detail follows.
 	responseSize = 8 + 1 + 1 + 4 + 8 + 8 + 1
 	// flagPassing is that of Verdict.Passing.
@@ -37,8 +50,8 @@ const (
 var (
 	// ErrTooLong says that a text is longer than classify.max_text. It is a write.
 	ErrTooLong = errors.New("statement text is longer than classify.max_text")
-	// ErrVersion says that the other side speaks another version of the frames, as
-	// happens for a moment while services are upgraded one by one.
+	// ErrVersion says that the other side is more than one version away, or says
+	// something that is newer than this build.
 	ErrVersion = errors.New("classifier and router are of different versions: restart the older one")
 	// ErrNoVerdict says that the classifier could not judge the text this time, for
 	// no fault of the text. It is a write now and may be asked about again.
@@ -58,8 +71,12 @@ type Request struct {
 	Text string
 }
 
-// AppendRequest appends the frame of a request.
+// AppendRequest appends the frame of a request in the newest version.
 func AppendRequest(b []byte, id uint64, r *Request) ([]byte, error) {
+	return Newest.appendRequest(b, id, r)
+}
+
+func (v Version) appendRequest(b []byte, id uint64, r *Request) ([]byte, error) {
 	if len(r.Database) > maxDatabase {
 		return b, fmt.Errorf("database name of %d bytes is longer than %d", len(r.Database), maxDatabase)
 	}
@@ -69,7 +86,7 @@ func AppendRequest(b []byte, id uint64, r *Request) ([]byte, error) {
 	}
 	b = binary.BigEndian.AppendUint32(b, uint32(size))
 	b = binary.BigEndian.AppendUint64(b, id)
-	b = append(b, frameVersion)
+	b = append(b, byte(v))
 	b = append(b, r.Key[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(r.Database)))
 	b = append(b, r.Database...)
@@ -81,6 +98,15 @@ type RequestReader struct {
 	r       *bufio.Reader
 	maxText int
 	buf     []byte
+	version Version
+}
+
+// Version is that in which the last request wants its answer.
+func (r *RequestReader) Version() Version {
+	if !r.version.understood() {
+		return Newest // which the other side may understand
+	}
+	return r.version
 }
 
 // NewRequestReader reads from r requests whose text has at most maxText bytes.
@@ -102,7 +128,7 @@ func (r *RequestReader) Next() (id uint64, req Request, err error) {
 	}
 	rest := size - requestHead
 	id = binary.BigEndian.Uint64(head[:])
-	if head[8] != frameVersion {
+	if r.version = Version(head[8]); !r.version.understood() {
 		return id, Request{}, r.skip(rest, ErrVersion)
 	}
 	copy(req.Key[:], head[9:25])
@@ -138,21 +164,31 @@ func (r *RequestReader) skip(n int, because error) error {
 	return because
 }
 
-// AppendResponse appends the frame of a response.
-func AppendResponse(b []byte, id uint64, v Verdict) []byte {
-	return appendResponse(b, id, byte(v.Kind), v)
+// AppendResponse appends the frame of a response in the newest version.
+func AppendResponse(b []byte, id uint64, v Verdict) []byte { return Newest.AppendResponse(b, id, v) }
+
+// AppendNoVerdict appends the frame that says ErrNoVerdict, in the newest version.
+func AppendNoVerdict(b []byte, id uint64) []byte { return Newest.AppendNoVerdict(b, id) }
+
+// AppendResponse appends the frame of a response. What the version cannot say is left
+// out: kind and effects hold without it.
+func (f Version) AppendResponse(b []byte, id uint64, v Verdict) []byte {
+	return f.appendResponse(b, id, byte(v.Kind), v)
 }
 
 // AppendNoVerdict appends the frame that says ErrNoVerdict.
-func AppendNoVerdict(b []byte, id uint64) []byte {
-	return appendResponse(b, id, noVerdict, Verdict{})
+func (f Version) AppendNoVerdict(b []byte, id uint64) []byte {
+	return f.appendResponse(b, id, noVerdict, Verdict{})
 }
 
-func appendResponse(b []byte, id uint64, kind byte, v Verdict) []byte {
-	detail := v.Detail.encode()
+func (f Version) appendResponse(b []byte, id uint64, kind byte, v Verdict) []byte {
+	var detail []byte
+	if f >= firstDetail {
+		detail = v.Detail.encode()
+	}
 	b = binary.BigEndian.AppendUint32(b, uint32(responseSize+len(detail)))
 	b = binary.BigEndian.AppendUint64(b, id)
-	b = append(b, frameVersion, kind)
+	b = append(b, byte(f), kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(v.Effects))
 	b = binary.BigEndian.AppendUint64(b, v.Fingerprint)
 	b = binary.BigEndian.AppendUint64(b, v.Generation)
@@ -167,9 +203,13 @@ func appendResponse(b []byte, id uint64, kind byte, v Verdict) []byte {
 // ResponseReader reads responses from a connection. It is not safe for
 // concurrent use.
 type ResponseReader struct {
-	r   *bufio.Reader
-	buf []byte
+	r       *bufio.Reader
+	buf     []byte
+	version Version
 }
+
+// Version is that of the last response, whether or not it is understood.
+func (r *ResponseReader) Version() Version { return r.version }
 
 // NewResponseReader reads responses from r.
 func NewResponseReader(r io.Reader) *ResponseReader {
@@ -192,10 +232,10 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 		return 0, Verdict{}, fmt.Errorf("read response: %w", unexpected(err))
 	}
 	id = binary.BigEndian.Uint64(b[:])
-	if b[8] != frameVersion {
+	if r.version = Version(b[8]); !r.version.understood() {
 		return id, Verdict{}, ErrVersion
 	}
-	if size < responseSize {
+	if size < responseSize || size > responseSize && r.version < firstDetail {
 		return 0, Verdict{}, errFrame
 	}
 	if b[9] == noVerdict {
@@ -209,7 +249,7 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 		Passing:     b[30] == flagPassing,
 	}
 	if v.Kind > Read || v.Effects&^known != 0 || b[30]&^flagPassing != 0 {
-		return 0, Verdict{}, errFrame
+		return id, Verdict{}, ErrVersion // half understood is not understood
 	}
 	if v.Detail, err = decodeDetail(b[responseSize:]); err != nil {
 		return 0, Verdict{}, errFrame

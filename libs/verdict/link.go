@@ -31,6 +31,8 @@ type link struct {
 
 	up      bool
 	retired bool // no longer listed: finish what was asked, ask no more
+	// version is the newest that the classifier has been seen to understand.
+	version Version
 	// out has the frames that are not yet written.
 	out []byte
 	// asks has the questions without an answer by id, also those that have timed
@@ -131,7 +133,7 @@ func (l *link) serve(ctx context.Context, conn net.Conn) error {
 		if err != nil && !errors.Is(err, ErrVersion) && !errors.Is(err, ErrNoVerdict) {
 			return err
 		}
-		l.answer(id, v, err)
+		l.answer(id, r.Version(), v, err)
 	}
 }
 
@@ -157,11 +159,11 @@ func (l *link) write(ctx context.Context, conn net.Conn) {
 }
 
 func (l *link) pushLocked(id uint64, a *ask) error {
-	out, err := AppendRequest(l.out, id, &a.req)
+	out, err := l.version.appendRequest(l.out, id, &a.req)
 	if err != nil {
 		return err
 	}
-	l.out = out
+	l.out, a.version = out, l.version
 	l.asks[id] = a
 	select {
 	case l.kick <- struct{}{}:
@@ -170,8 +172,10 @@ func (l *link) pushLocked(id uint64, a *ask) error {
 	return nil
 }
 
-// answer delivers a verdict, or the failure of one question.
-func (l *link) answer(id uint64, v Verdict, err error) {
+// answer delivers a verdict, or the failure of one question. An answer of an older
+// version than its question is none: the classifier has not understood the question,
+// and is asked again in its own version.
+func (l *link) answer(id uint64, version Version, v Verdict, err error) {
 	c := l.c
 	c.mu.Lock()
 	a := l.asks[id]
@@ -181,6 +185,18 @@ func (l *link) answer(id uint64, v Verdict, err error) {
 		return
 	}
 	delete(l.asks, id)
+	if version < a.version && version.understood() {
+		l.version = min(l.version, version)
+		if a.deliver != nil {
+			c.state.lastID++
+			if err := l.pushLocked(c.state.lastID, a); err != nil {
+				c.failLocked(a, err)
+			}
+		}
+		l.leaveLocked()
+		c.mu.Unlock()
+		return
+	}
 	l.leaveLocked()
 	deliver := c.takeLocked(a)
 	c.mu.Unlock()
@@ -199,6 +215,7 @@ func (l *link) setUp() {
 	defer l.c.mu.Unlock()
 	l.up = true
 	l.out = nil
+	l.version = Newest
 }
 
 // setDown puts the unanswered questions to another classifier, once each.

@@ -71,6 +71,7 @@ func serve(ctx context.Context, env *service.Env) error {
 		loop.Stop(0)
 		return errors.Join(err, <-running)
 	}
+	paper.AwaitVerdicts(ctx, news.WarmUpTime)
 	socket, err := env.Claim.Listen()
 	if err != nil {
 		loop.Stop(0)

@@ -152,6 +152,72 @@ func TestVerdictsOfARealCatalog(t *testing.T) {
 	sameAnswers(t, c, s, lines)
 }
 
+// A Parse may name the types of its parameters by number; what is bound to one of a
+// domain runs its checks, whatever the text says.
+func TestTypesOfParametersByNumber(t *testing.T) {
+	c := labtest.Start(t, 0)
+	su := superuser(t, c.Primary())
+	exec(t, su, `CREATE FUNCTION lying() RETURNS boolean LANGUAGE sql STABLE AS $$SELECT set_config('a.b', 'c', false) IS NOT NULL$$;
+		CREATE DOMAIN watched AS int CHECK (lying());
+		CREATE TYPE mood AS ENUM ('sad', 'ok')`)
+	s := read(t, c)
+	var watched, array, mood uint32
+	if err := su.QueryRow(t.Context(), "SELECT 'watched'::regtype::oid, 'watched[]'::regtype::oid, 'mood'::regtype::oid").Scan(&watched, &array, &mood); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		types   []uint32
+		kind    verdict.Kind
+		effects verdict.Effect
+		unknown bool
+	}{
+		"PostgreSQL's":   {[]uint32{23, 0}, verdict.Read, 0, false},
+		"an enum":        {[]uint32{mood}, verdict.Read, 0, false},
+		"a domain":       {[]uint32{mood, watched}, verdict.Write, verdict.Session, false},
+		"an array of it": {[]uint32{array}, verdict.Write, verdict.Session, false},
+		"one made since": {[]uint32{4_000_000_000}, verdict.Write, verdict.Unproven, true},
+	} {
+		text, another := verdict.AppendTyped(nil, []byte("SELECT $1, $2"), c.types)
+		if !another {
+			text = []byte("SELECT $1, $2")
+		}
+		if o := judge.Judge(string(text), s); o.Kind != c.kind || o.Effects != c.effects || o.Unknown != c.unknown {
+			t.Errorf("%s: %s\n\tgot %v %v unknown %v (%s)", name, text, o.Kind, o.Effects, o.Unknown, o.Reason)
+		}
+	}
+}
+
+// Where rows are converted to another type implicitly, what looks like a column of a row
+// may be a call of any function of that type: t.pg_advisory_lock takes a lock.
+func TestRowsThatAreConvertedImplicitly(t *testing.T) {
+	c := labtest.Start(t, 0)
+	su := superuser(t, c.Primary())
+	exec(t, su, `CREATE TABLE t (id int, v text);
+		CREATE FUNCTION number(t) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT $1.id::bigint';
+		CREATE CAST (t AS bigint) WITH FUNCTION number(t) AS ASSIGNMENT`)
+	const call = "SELECT t.pg_advisory_lock FROM t"
+	before := read(t, c)
+	if o := judge.Judge(call, before); o.Kind != verdict.Read {
+		t.Errorf("%s: a write because of %s, though it cannot be a call", call, o.Reason)
+	}
+	exec(t, su, "DROP CAST (t AS bigint); CREATE CAST (t AS bigint) WITH FUNCTION number(t) AS IMPLICIT; INSERT INTO t VALUES (1, 'x')")
+	after := read(t, c)
+	if o := judge.Judge(call, after); o.Kind != verdict.Write || !o.Effects.Has(verdict.Session) {
+		t.Errorf("%s: %v %v", call, o.Kind, o.Effects)
+	}
+	if o := judge.Judge("SELECT t.id, t.v FROM t", after); o.Kind != verdict.Read {
+		t.Errorf("columns: a write because of %s", o.Reason)
+	}
+	if !before.Spoils(after) {
+		t.Error("the verdicts from before the cast are kept")
+	}
+	exec(t, su, call)
+	var locks int
+	if err := su.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").Scan(&locks); err != nil || locks != 1 {
+		t.Errorf("the call took %d locks (%v): the test shows nothing", locks, err)
+	}
+}
+
 // TestTheJudgesCorpus runs the reads of the judge's own table against a catalog
 // without traps.
 func TestTheJudgesCorpus(t *testing.T) {

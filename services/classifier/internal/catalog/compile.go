@@ -67,6 +67,8 @@ func (k *compiler) addFunctions(reads map[string]bool) {
 		}
 		reason := byDeclaration(f)
 		switch {
+		case reason == "" && f.Transaction:
+			k.spoil(n, "function "+name+" has a setting of the transaction", 0)
 		case reason == "":
 		case f.Volatility == "v" && looksInto[f.Language]:
 			// What it leaves in the session is for its body to say.
@@ -131,6 +133,7 @@ func (k *compiler) addTypes() {
 		k.add(k.Snapshot.types, t.Schema, t.Name, entry{node: n, system: t.ID < firstUser})
 	}
 	for _, c := range k.casts {
+		k.Snapshot.rows = k.Snapshot.rows || c.Rows
 		n := k.at(object{inCast, c.ID})
 		if c.Function != 0 {
 			k.uses(n, k.at(object{inProc, c.Function}))
@@ -210,8 +213,17 @@ var callers = []struct {
 // locks are the marks of FOR UPDATE and its like.
 const locks = ":hasForUpdate true"
 
+// ownColumns are the marks of cmin and cmax (judge.OwnColumn) by their numbers in
+// PostgreSQL's sysattr.h.
+var ownColumns = []string{":varattno -3 ", ":varattno -5 "}
+
 // tree notes the functions in a node tree. Other objects are in pg_depend.
 func (k *compiler) tree(n int32, tree string) {
+	for _, mark := range ownColumns {
+		if strings.Contains(tree, mark) {
+			k.spoil(n, "column cmin or cmax", 0)
+		}
+	}
 	if strings.Contains(tree, locks) {
 		k.spoil(n, "a locking clause", 0)
 	}
@@ -314,25 +326,22 @@ func (k *compiler) settle() {
 			}
 		}
 	}
+	for _, t := range k.contents.types {
+		if t.ID >= firstUser {
+			k.Snapshot.numbered[t.ID] = k.nodes[k.at(object{inType, t.ID})].standing
+		}
+	}
 	k.Snapshot.defining = k.nodes[k.at(object{inWrite, definition})].standing
 	for _, c := range k.casts {
 		if c.Source < firstUser && c.Target < firstUser {
 			k.unseenBy(object{inCast, c.ID}, "a cast between types of PostgreSQL")
 		}
 	}
-	for _, t := range k.contents.types {
-		if t.ID < firstUser {
-			k.unseenByOpclasses(t)
-		}
-	}
-}
-
-// unseenByOpclasses looks at what sorts and groups values of a type of PostgreSQL
-// that has no operator class of its own.
-func (k *compiler) unseenByOpclasses(t typeRow) {
+	// What users have given types of PostgreSQL to sort and group their values: operator
+	// classes, where there is none, and members of the families of operators that there are.
 	for _, p := range k.parts {
-		if p.OfClass == inType && p.Of == t.ID && p.Class == inOpclass {
-			k.unseenBy(object{p.Class, p.ID}, "an operator class for type "+t.Name)
+		if p.OfClass == inType && p.Of < firstUser {
+			k.unseenBy(object{p.Class, p.ID}, "an operator class for "+k.nodes[k.at(object{p.OfClass, p.Of})].label)
 		}
 	}
 }

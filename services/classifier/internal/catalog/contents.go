@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
 // firstUser is FirstUnpinnedObjectId of PostgreSQL's transam.h: what has a
 // smaller number is PostgreSQL's own, and pg_depend does not mention it. The
 // objects of information_schema have greater ones.
-const firstUser = 12000
+const firstUser = verdict.FirstUserType
 
 // OIDs of the system catalogs that objects live in, from PostgreSQL's headers;
 // they are the same in every release.
@@ -81,6 +83,9 @@ type functionRow struct {
 	Row bool
 	// Extension it belongs to, if any.
 	Extension string
+	// Transaction says that the function has a setting of the transaction (SET in CREATE
+	// FUNCTION), which a standby refuses.
+	Transaction bool
 	// Internal functions take values that no query has: only the server calls them.
 	Internal bool
 	// Source is the body in the function's language, or the name of the C function
@@ -96,7 +101,11 @@ type operatorRow struct {
 	Functions    []uint32
 }
 
-type castRow struct{ ID, Source, Target, Function uint32 }
+type castRow struct {
+	ID, Source, Target, Function uint32
+	// Rows says that rows of some relation or type are converted without being asked.
+	Rows bool
+}
 
 type typeRow struct {
 	ID           uint32

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 )
 
 // plpgsql reads the words of a PL/pgSQL body, whose lexical rules are those of
@@ -23,6 +24,9 @@ func plpgsql(text string, volatile bool) body {
 	for i, w := range r.words {
 		if reason := r.word(i, w); reason != "" {
 			return body{reason: reason, effects: r.effects}
+		}
+		if !volatile && isName(w.kind) && judge.OwnColumn(w.text) {
+			return body{reason: "looks at the column " + w.text}
 		}
 	}
 	if volatile {

@@ -13,6 +13,7 @@ SELECT p.oid, n.nspname::text, p.proname::text,
 	(CASE WHEN p.provariadic <> 0 THEN -1 ELSE p.pronargs END)::int4,
 	p.pronargs > 0 AND (t.typtype IN ('c', 'p', 'd') OR t.typtype IS NULL),
 	coalesce(e.extname::text, ''),
+	p.oid >= 12000 AND EXISTS (SELECT FROM unnest(p.proconfig) AS c(c) WHERE c.c ~* '^transaction_'),
 	p.proargtypes::oid[] @> ARRAY['internal'::regtype::oid],
 	CASE WHEN p.oid >= 12000 AND l.lanname IN ('sql', 'plpgsql') OR l.lanname = 'internal' THEN p.prosrc ELSE '' END,
 	CASE WHEN p.oid >= 12000 THEN coalesce(p.prosqlbody::text, '') ELSE '' END,
@@ -20,7 +21,7 @@ SELECT p.oid, n.nspname::text, p.proname::text,
 FROM pg_proc p
 JOIN pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_language l ON l.oid = p.prolang
-LEFT JOIN pg_type t ON t.oid = p.proargtypes[0]
+LEFT JOIN pg_type t ON t.oid = CASE WHEN p.pronargs = 1 AND p.provariadic <> 0 THEN p.provariadic ELSE p.proargtypes[0] END
 LEFT JOIN pg_depend d ON d.classid = 1255 AND d.objid = p.oid AND d.refclassid = 3079 AND d.deptype = 'e'
 LEFT JOIN pg_extension e ON e.oid = d.refobjid
 WHERE n.nspname !~ '^pg_(toast_)?temp_'`
@@ -38,12 +39,15 @@ SELECT o.oid, n.nspname::text, o.oprname::text,
 FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace
 WHERE n.nspname !~ '^pg_(toast_)?temp_'`
 
-const castsSQL = `SELECT oid, castsource, casttarget, castfunc FROM pg_cast WHERE oid >= 12000`
+const castsSQL = `
+SELECT c.oid, c.castsource, c.casttarget, c.castfunc, c.castcontext = 'i' AND t.typtype IN ('c', 'd', 'p')
+FROM pg_cast c JOIN pg_type t ON t.oid = c.castsource
+WHERE c.oid >= 12000`
 
 const typesSQL = `
 SELECT t.oid, n.nspname::text, t.typname::text
 FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
-WHERE (t.typcategory <> 'A' OR t.oid >= 12000) AND n.nspname !~ '^pg_(toast_)?temp_'`
+WHERE n.nspname !~ '^pg_(toast_)?temp_'`
 
 const rangesSQL = `
 SELECT r.rngtypid, f.f
@@ -59,7 +63,8 @@ WHERE c.oid >= 12000 AND c.relkind IN ('r', 'v', 'm', 'f', 'p', 'S')
 
 const inheritanceSQL = `SELECT inhparent, inhrelid FROM pg_inherits`
 
-// Node trees: of rules and policies, of checks, of the default values of columns and
+// Node trees: of rules and policies, of checks, of extended statistics, which the
+// planner simplifies and so evaluates in part, of the default values of columns and
 // domains and of generated columns. Most defaults are constants.
 const expressionsSQL = `
 SELECT 2618::oid, r.oid, concat(r.ev_action::text, r.ev_qual::text)
@@ -71,6 +76,8 @@ UNION ALL
 SELECT 3::oid, oid, concat(polqual::text, polwithcheck::text) FROM pg_policy
 UNION ALL
 SELECT 2606::oid, oid, conbin::text FROM pg_constraint WHERE conbin IS NOT NULL AND oid >= 12000
+UNION ALL
+SELECT 3381::oid, oid, stxexprs::text FROM pg_statistic_ext WHERE stxexprs IS NOT NULL
 UNION ALL
 SELECT 2620::oid, oid, tgqual::text FROM pg_trigger WHERE tgqual IS NOT NULL
 UNION ALL
@@ -94,6 +101,8 @@ UNION ALL
 SELECT 2606::oid, oid, CASE WHEN contypid <> 0 THEN 1247::oid ELSE 1259::oid END,
 	CASE WHEN contypid <> 0 THEN contypid ELSE conrelid END
 FROM pg_constraint WHERE contype = 'c' AND oid >= 12000
+UNION ALL
+SELECT 3381::oid, oid, 1259::oid, stxrelid FROM pg_statistic_ext WHERE stxexprs IS NOT NULL
 UNION ALL
 SELECT 2604::oid, d.oid, 1259::oid, d.adrelid
 FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
@@ -122,6 +131,14 @@ UNION ALL
 SELECT 2616::oid, oid, 1247::oid, opcintype FROM pg_opclass
 WHERE oid >= 12000 AND opcdefault AND opcmethod IN (403, 405)
 UNION ALL
+SELECT 1255::oid, a.amproc::oid, 1247::oid, t.t
+FROM pg_amproc a JOIN pg_opfamily f ON f.oid = a.amprocfamily, unnest(ARRAY[a.amproclefttype, a.amprocrighttype]) AS t(t)
+WHERE a.oid >= 12000 AND f.oid < 12000 AND (t.t >= 12000 OR greatest(a.amproclefttype, a.amprocrighttype) < 12000)
+UNION ALL
+SELECT 2617::oid, a.amopopr, 1247::oid, t.t
+FROM pg_amop a JOIN pg_opfamily f ON f.oid = a.amopfamily, unnest(ARRAY[a.amoplefttype, a.amoprighttype]) AS t(t)
+WHERE a.oid >= 12000 AND f.oid < 12000 AND (t.t >= 12000 OR greatest(a.amoplefttype, a.amoprighttype) < 12000)
+UNION ALL
 SELECT 1255::oid, a.amproc::oid, 2616::oid, c.oid
 FROM pg_opclass c JOIN pg_amproc a ON a.amprocfamily = c.opcfamily WHERE c.oid >= 12000
 UNION ALL
@@ -135,7 +152,7 @@ const dependsSQL = `
 SELECT DISTINCT classid, objid, refclassid, refobjid
 FROM pg_depend
 WHERE refclassid IN (1247, 1255, 1259, 2616, 2617, 2753)
-	AND classid IN (1247, 1255, 1259, 2604, 2606, 2616, 2617, 2618, 2620, 3256)
+	AND classid IN (1247, 1255, 1259, 2604, 2606, 2616, 2617, 2618, 2620, 3256, 3381)
 	AND deptype <> 'e' AND refobjid >= 12000
 	AND NOT (classid = 1259 AND refclassid = 1259) AND NOT (classid = 1247 AND refclassid = 1259)
 UNION
@@ -180,6 +197,7 @@ SELECT concat_ws(' ',
 	(SELECT concat(count(*), '/', sum(d.xmin::text::int8)) FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid
 		WHERE c.relpersistence <> 't'),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_event_trigger),
+	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_statistic_ext),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_inherits),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_opclass WHERE oid >= 12000),
 	(SELECT concat(count(*), '/', sum(xmin::text::int8)) FROM pg_amproc WHERE oid >= 12000),

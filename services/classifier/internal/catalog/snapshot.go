@@ -13,9 +13,14 @@ const systemSchema = "pg_catalog"
 // Snapshot is what names stand for in one database at one time. It never changes.
 type Snapshot struct {
 	functions, operators, types, relations names
-	unseen, defining                       judge.Standing
+	// numbered are the users' types by their numbers.
+	numbered         map[uint32]judge.Standing
+	unseen, defining judge.Standing
 	// temporary are the names of temporary relations.
 	temporary map[string]bool
+	// rows says that rows are converted to other types implicitly, so that a function of
+	// such a type can be what looks like a column of a row.
+	rows bool
 	// major is the server's release.
 	major int
 }
@@ -42,7 +47,8 @@ type entry struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{functions: make(names), operators: make(names), types: make(names), relations: make(names)}
+	return &Snapshot{functions: make(names), operators: make(names), types: make(names), relations: make(names),
+		numbered: make(map[uint32]judge.Standing)}
 }
 
 func (s *Snapshot) add(to names, schema, name string, e entry) {
@@ -74,6 +80,11 @@ func (s *Snapshot) eachOf(u use, f func(entry)) {
 		in(s.functions, func(e entry) bool { return e.takes(1) })
 		in(s.types, any)
 	case useRow:
+		if s.rows {
+			u.kind = useAttribute
+			s.eachOf(u, f)
+			return
+		}
 		// Of PostgreSQL's own functions none that takes a row is dangerous.
 		in(s.functions, func(e entry) bool { return e.takes(1) && e.row && e.schema != systemSchema })
 		in(s.types, func(e entry) bool { return !e.system })
@@ -140,8 +151,14 @@ func (s *Snapshot) Operator(schema, name string) judge.Standing {
 	return s.standing(use{kind: useOperator, schema: schema, name: name}, "operator")
 }
 
-// Type implements judge.Catalog.
+// Type implements judge.Catalog. Names of PostgreSQL's may be numbers, those of the
+// types of parameters (verdict.AppendTyped).
 func (s *Snapshot) Type(schema, name string) judge.Standing {
+	if n, ok := verdict.TypeNumber(name); ok && schema == systemSchema {
+		if found, ok := s.numbered[n]; ok {
+			return found
+		}
+	}
 	return s.standing(use{kind: useType, schema: schema, name: name}, "type")
 }
 
@@ -188,7 +205,7 @@ func (s *Snapshot) Defining() judge.Standing { return s.defining }
 // next: whether something known now stands for something else, or a new function
 // may be what looks like a column.
 func (s *Snapshot) Spoils(next *Snapshot) bool {
-	if !same(s.unseen, next.unseen) || !same(s.defining, next.defining) {
+	if !same(s.unseen, next.unseen) || !same(s.defining, next.defining) || s.rows != next.rows {
 		return true
 	}
 	for _, pair := range [][2]names{{s.functions, next.functions}, {s.operators, next.operators}, {s.types, next.types}, {s.relations, next.relations}} {

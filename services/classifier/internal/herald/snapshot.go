@@ -59,7 +59,7 @@ func (d *Desk) Run(ctx context.Context, nc *nats.Conn) error {
 	}
 	for {
 		err := bus.Collect(ctx, nc, bus.SubjectVerdictSnapshot, quiet, d.Metrics, d.learn)
-		if err == nil || errors.Is(err, nats.ErrNoResponders) {
+		if err == nil || errors.Is(err, bus.ErrSilence) {
 			break
 		}
 		if !bus.Offline(err) {
@@ -137,6 +137,9 @@ func (d *Desk) parts() []bus.VerdictSnapshot {
 		size += most
 		last := &out[len(out)-1]
 		last.Verdicts = append(last.Verdicts, k.Verdict.Message(k.Database, k.Key))
+	}
+	for i := range out {
+		out[i].Parts = len(out)
 	}
 	return out
 }

@@ -54,7 +54,11 @@ func TestASnapshotFitsTheBus(t *testing.T) {
 	}
 	s.recent[snapshotMost].Database = strings.Repeat("x", longestName+1)
 	var verdicts []bus.Verdict
-	for i, part := range desk(t, s, "v1").parts() {
+	parts := desk(t, s, "v1").parts()
+	for i, part := range parts {
+		if part.Parts != len(parts) {
+			t.Errorf("part %d says that there are %d, of %d", i, part.Parts, len(parts))
+		}
 		data, err := bus.Encode(part)
 		if err != nil {
 			t.Fatal(err)

@@ -57,11 +57,7 @@ func (a *attributes) from(n *pgquery.RangeFunction) bool {
 	if a.columns == nil {
 		a.columns = make(map[string]map[string]bool)
 	}
-	known := a.columns[alias]
-	if known == nil {
-		known = make(map[string]bool)
-		a.columns[alias] = known
-	}
+	known := make(map[string]bool)
 	for c := range outColumns[name] {
 		known[c] = true
 	}
@@ -77,6 +73,14 @@ func (a *attributes) from(n *pgquery.RangeFunction) bool {
 	if len(n.GetAlias().GetColnames()) == 0 && outColumns[name] == nil {
 		known[alias] = true
 	}
+	// An alias may be given more than once, in different places: what is not a column in
+	// each of them may be a call.
+	if before, again := a.columns[alias]; again {
+		for c := range known {
+			known[c] = before[c]
+		}
+	}
+	a.columns[alias] = known
 	return true
 }
 

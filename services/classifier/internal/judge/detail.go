@@ -42,6 +42,18 @@ func describe(p *verdict.Part, n *pgquery.Node, text string, c Catalog) {
 	case *pgquery.Node_PrepareStmt:
 		o := statement(s.PrepareStmt.GetQuery(), c)
 		p.Prepare = &verdict.Prepare{Name: s.PrepareStmt.GetName(), Kind: o.Kind, Effects: o.Effects}
+		// Parameters are converted to their types, with what these run, by each EXECUTE.
+		f := finder{catalog: c}
+		for _, t := range s.PrepareStmt.GetArgtypes() {
+			f.visit(t.ProtoReflect())
+		}
+		p.Prepare.Effects |= f.effects
+		if f.unknown != "" {
+			p.Prepare.Effects |= verdict.Unproven
+		}
+		if f.reason != "" || p.Prepare.Effects != 0 {
+			p.Prepare.Kind = verdict.Write
+		}
 	case *pgquery.Node_ExecuteStmt:
 		f := finder{catalog: c}
 		for _, param := range s.ExecuteStmt.GetParams() {

@@ -148,6 +148,9 @@ func (f *finder) look(m protoreflect.Message) {
 			}
 		}
 	case *pgquery.ColumnRef:
+		if name := n.GetFields()[len(n.GetFields())-1].GetString_().GetSval(); OwnColumn(name) {
+			f.fail("column " + name)
+		}
 		f.column(n)
 	case *pgquery.RangeFunction:
 		if !f.from(n) {
@@ -228,9 +231,9 @@ func isTrue(args []*pgquery.Node, i int) bool {
 // finish judges what could not be judged before the whole tree was seen.
 func (f *finder) finish() {
 	for _, a := range f.used {
-		if known, ok := f.columns[a.alias]; !ok {
-			f.take(f.catalog.Attribute(a.name, true))
-		} else if !known[a.name] {
+		// Also where the alias is that of a function: elsewhere it may be that of a table.
+		f.take(f.catalog.Attribute(a.name, true))
+		if known, ok := f.columns[a.alias]; ok && !known[a.name] {
 			f.take(f.catalog.Attribute(a.name, false))
 		}
 	}

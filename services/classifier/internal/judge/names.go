@@ -60,15 +60,19 @@ var catalogs = words(`
 	pg_cast pg_class pg_collation pg_constraint pg_conversion pg_database pg_db_role_setting
 	pg_default_acl pg_depend pg_description pg_enum pg_event_trigger pg_extension
 	pg_foreign_data_wrapper pg_foreign_server pg_foreign_table pg_index pg_inherits
-	pg_init_privs pg_language pg_largeobject_metadata pg_namespace pg_opclass pg_operator
+	pg_init_privs pg_language pg_largeobject pg_largeobject_metadata pg_namespace pg_opclass pg_operator
 	pg_opfamily pg_parameter_acl pg_partitioned_table pg_policy pg_proc pg_publication
-	pg_publication_namespace pg_publication_rel pg_range pg_rewrite pg_seclabel pg_sequence
+	pg_publication_namespace pg_publication_rel pg_range pg_replication_origin pg_rewrite pg_seclabel pg_sequence
 	pg_shdepend pg_shdescription pg_shseclabel pg_statistic pg_statistic_ext
 	pg_statistic_ext_data pg_subscription pg_subscription_rel pg_tablespace pg_transform
 	pg_trigger pg_ts_config pg_ts_config_map pg_ts_dict pg_ts_parser pg_ts_template pg_type
 	pg_user_mapping
 	pg_group pg_indexes pg_matviews pg_policies pg_publication_tables pg_roles pg_rules
 	pg_seclabels pg_shadow pg_stats pg_stats_ext pg_tables pg_user pg_user_mappings pg_views`)
+
+// OwnColumn reports whether a system column differs between servers: cmin and cmax,
+// the numbers of commands in a transaction, are not in the log ("System Columns").
+func OwnColumn(name string) bool { return name == "cmin" || name == "cmax" }
 
 // SystemRelation reports whether a relation of pg_catalog holds nothing but
 // replicated data.

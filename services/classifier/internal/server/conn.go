@@ -34,6 +34,8 @@ type conn struct {
 
 type answer struct {
 	id uint64
+	// in is the version of the request.
+	in verdict.Version
 	v  verdict.Verdict
 	// none is set if there is no verdict.
 	none bool
@@ -41,9 +43,9 @@ type answer struct {
 
 func (a answer) append(b []byte) []byte {
 	if a.none {
-		return verdict.AppendNoVerdict(b, a.id)
+		return a.in.AppendNoVerdict(b, a.id)
 	}
-	return verdict.AppendResponse(b, a.id, a.v)
+	return a.in.AppendResponse(b, a.id, a.v)
 }
 
 // serve handles one router until it hangs up or ctx ends, and closes c.
@@ -78,23 +80,27 @@ func (k *conn) read() error {
 	r := verdict.NewRequestReader(k.c, int(k.s.maxText.Load()))
 	for {
 		id, req, err := r.Next()
+		in := r.Version()
 		switch {
 		case err == nil:
 			k.s.metrics.requests.Inc()
 		case errors.Is(err, verdict.ErrTooLong):
 			k.s.metrics.requests.Inc()
 			k.s.metrics.tooLong.Inc()
-			k.reply(answer{id: id, v: verdict.Unclassified()})
+			k.reply(answer{id: id, in: in, v: verdict.Unclassified()})
 			continue
 		case errors.Is(err, verdict.ErrVersion):
+			// A router that knows this version asks again in it. Others take the statement
+			// for a write, and must not remember that.
 			k.s.metrics.requests.Inc()
-			k.reply(answer{id: id, v: verdict.Unclassified()})
+			k.s.metrics.foreign.Inc()
+			k.reply(answer{id: id, in: in, none: true})
 			continue
 		default:
 			return err
 		}
 		if v, ok := k.s.clerk.Recall(&req); ok {
-			k.reply(answer{id: id, v: v})
+			k.reply(answer{id: id, in: in, v: v})
 			continue
 		}
 		select {
@@ -109,7 +115,7 @@ func (k *conn) read() error {
 				k.s.metrics.unjudged.Inc()
 				k.s.log.Debug("a statement is not judged", obs.KeyDatabase, req.Database, obs.KeyError, err)
 			}
-			k.reply(answer{id: id, v: v, none: err != nil})
+			k.reply(answer{id: id, in: in, v: v, none: err != nil})
 		})
 	}
 }

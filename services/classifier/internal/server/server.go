@@ -41,6 +41,7 @@ type metrics struct {
 	requests    prometheus.Counter
 	tooLong     prometheus.Counter
 	unjudged    prometheus.Counter
+	foreign     prometheus.Counter
 	connections prometheus.Gauge
 }
 
@@ -60,13 +61,17 @@ func New(clerk Clerk, maxText int, reg prometheus.Registerer, log *slog.Logger) 
 			Name: "pgpilot_classifier_unjudged_total",
 			Help: "Statements answered without a verdict, for no fault of their own.",
 		}),
+		foreign: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgpilot_classifier_foreign_requests_total",
+			Help: "Statements answered without a verdict because the router is of a version that is not understood.",
+		}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pgpilot_classifier_connections",
 			Help: "Connected routers.",
 		}),
 	}}
 	s.SetMaxText(maxText)
-	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.tooLong, s.metrics.unjudged, s.metrics.connections} {
+	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.tooLong, s.metrics.unjudged, s.metrics.foreign, s.metrics.connections} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the server's metrics: %w", err)
 		}

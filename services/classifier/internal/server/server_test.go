@@ -196,6 +196,40 @@ func TestTheEndAnswersWhatWasRead(t *testing.T) {
 	}
 }
 
+// A router of the previous version is answered in it; one that is newer is told, in the
+// newest version that there is here, that there is no verdict, and may ask again in that.
+func TestEachRouterIsAnsweredInItsVersion(t *testing.T) {
+	x := serve(t, &clerk{decide: func(*verdict.Request) (verdict.Verdict, error) {
+		return verdict.Verdict{Kind: verdict.Read, Detail: &verdict.Detail{}}, nil
+	}})
+	r := verdict.NewResponseReader(x.conn)
+	for id, c := range []struct {
+		asked, answered verdict.Version
+		err             error
+	}{
+		{verdict.Newest, verdict.Newest, nil},
+		{verdict.Oldest, verdict.Oldest, nil},
+		{verdict.Newest + 1, verdict.Newest, verdict.ErrNoVerdict},
+		{verdict.Oldest - 1, verdict.Newest, verdict.ErrNoVerdict},
+	} {
+		b, err := verdict.AppendRequest(nil, uint64(id), &verdict.Request{Key: sqltoken.Key{byte(id)}, Text: "SELECT 1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[4+8] = byte(c.asked)
+		if _, err := x.conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		got, v, err := r.Next()
+		if got != uint64(id) || !errors.Is(err, c.err) || r.Version() != c.answered || (v.Kind == verdict.Read) != (c.err == nil) {
+			t.Errorf("version %d: answer %d in version %d, %+v, %v", c.asked, got, r.Version(), v, err)
+		}
+	}
+	if n := testutil.ToFloat64(x.metrics.foreign); n != 2 {
+		t.Errorf("%v requests counted as foreign, want 2", n)
+	}
+}
+
 // A router that asks and asks and reads no answer is not read any more; when it
 // goes, all its goroutines go.
 func TestARouterThatDoesNotReadIsHeldBack(t *testing.T) {

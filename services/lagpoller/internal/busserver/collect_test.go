@@ -2,6 +2,7 @@ package busserver
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -43,8 +44,17 @@ func TestCollectHearsEveryoneOut(t *testing.T) {
 		return parts, err
 	}
 	flush(t, asker)
-	if _, err := collect(t.Context()); !bus.Offline(err) {
+	if _, err := collect(t.Context()); !errors.Is(err, bus.ErrSilence) {
 		t.Fatalf("with nobody to answer: %v", err)
+	}
+	// As a router does, whose subject covers the one of the request.
+	listener := service(t, d)
+	if _, err := listener.Subscribe(bus.SubjectVerdict+"*", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, listener)
+	if _, err := collect(t.Context()); !errors.Is(err, bus.ErrSilence) {
+		t.Fatalf("with somebody who listens and does not answer: %v", err)
 	}
 	for _, id := range []string{"1", "2"} {
 		nc := service(t, d)
@@ -71,8 +81,12 @@ func TestCollectHearsEveryoneOut(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := collect(ended); err == nil {
-		t.Error("went on after its context had ended")
+	if _, err := collect(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its context had ended: %v", err)
+	}
+	asker.Close()
+	if _, err := collect(t.Context()); err == nil || errors.Is(err, bus.ErrSilence) {
+		t.Errorf("without a bus, nobody can be said to be silent: %v", err)
 	}
 }
 

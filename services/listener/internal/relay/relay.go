@@ -89,7 +89,8 @@ func (r *Relay) askAll(ctx context.Context, path string) ([]answer, error) {
 }
 
 // ready answers 200 when there is at least one ready service of every needed kind.
-// The body lists every service and every kind that is missing.
+// The body lists every service and every kind that is missing, and what the services
+// note.
 func (r *Relay) ready(w http.ResponseWriter, req *http.Request) {
 	answers, err := r.askAll(req.Context(), "/readyz")
 	if err != nil {
@@ -106,6 +107,12 @@ func (r *Relay) ready(w http.ResponseWriter, req *http.Request) {
 			why = "ok"
 		}
 		report.Parts[a.String()] = why
+		for part, text := range notes(a) {
+			if report.Notes == nil {
+				report.Notes = map[string]string{}
+			}
+			report.Notes[part+" of "+a.String()] = text
+		}
 	}
 	for _, s := range r.needed {
 		report.Ready = report.Ready && well[s]
@@ -142,6 +149,15 @@ func ailment(a answer) string {
 		return "it is starting"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// notes gives what a service notes of its parts.
+func notes(a answer) map[string]string {
+	var own obs.Report
+	if a.err != nil || json.Unmarshal(a.body, &own) != nil {
+		return nil // ailment says so
+	}
+	return own.Notes
 }
 
 // passOn passes /<service>/<id><page>… on to the service.

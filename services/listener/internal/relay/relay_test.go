@@ -171,6 +171,26 @@ func TestReadyWhenOneOfEachKindIs(t *testing.T) {
 	expect(200, map[string]string{"router.1": "bus: no connection", "router.2": "ok"})
 }
 
+// What a service notes shows, and makes nothing less ready.
+func TestNotesAreRelayed(t *testing.T) {
+	d := openDir(t)
+	health := obs.NewHealth()
+	health.Note("servers", func() string { return "pg2: connection refused" })
+	health.Ready()
+	service(t, d, rundir.Lagpoller, "1", obs.Handler(prometheus.NewRegistry(), health, false))
+	for _, s := range []string{rundir.Listener, rundir.Router, rundir.Classifier} {
+		service(t, d, s, "1", healthy(1, nil))
+	}
+	status, body := get(t, newRelay(d, false), "/readyz")
+	var got obs.Report
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if status != http.StatusOK || len(got.Notes) != 1 || got.Notes["servers of lagpoller.1"] != "pg2: connection refused" {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 // Whose bus is elsewhere runs no lagpoller.
 func TestReadyWithTheBusElsewhere(t *testing.T) {
 	d := openDir(t)

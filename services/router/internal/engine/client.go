@@ -22,7 +22,9 @@ type client struct {
 	s     *session.Session
 	log   *slog.Logger
 	login upstream.Login
-	conns [2]*server
+	// settings are those of the login's sessions.
+	settings *session.Settings
+	conns    [2]*server
 
 	// context and major are what statements of this session are keyed with.
 	context sqltoken.Context
@@ -34,6 +36,8 @@ type client struct {
 	// UTF8. Either way the router's lexer and the server may disagree about where a
 	// string ends; in a foreign encoding only if a byte is not ASCII.
 	backslashes, foreign bool
+	// folding says that the server may fold letters of names that are not ASCII.
+	folding bool
 
 	wait     waiting
 	awaiting bool        // for its fence
@@ -133,8 +137,9 @@ func (e *Engine) begin(a arrival) error {
 	if err := c.open(e, a.fd, c, poll.In|poll.PeerClosed); err != nil {
 		return err
 	}
-	c.s = session.New(rec, c)
 	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.ServerStartup())}
+	c.settings = e.settingsFor(c.login)
+	c.s = session.New(rec, c)
 	c.context = sqltoken.NewContext(e.opts.Secret, rec.Database)
 	c.generation = e.cache.Generation(rec.Database)
 	e.clients[rec.Session] = c
@@ -183,6 +188,8 @@ func (c *client) learn(params []handoff.Parameter) {
 			c.backslashes = c.backslashes || p.Value != "on"
 		case "client_encoding":
 			c.foreign = c.foreign || p.Value != "UTF8"
+		case "server_encoding":
+			c.folding = c.folding || p.Value != "UTF8"
 		}
 	}
 }
@@ -421,7 +428,7 @@ func (e *Engine) Leave(sessions []string) {
 }
 
 // Settings implements session.Env.
-func (c *client) Settings() *session.Settings { return &c.e.settings }
+func (c *client) Settings() *session.Settings { return c.settings }
 
 // Keep implements session.Env.
 func (c *client) Keep(b []byte) []byte { return c.e.keep(b) }

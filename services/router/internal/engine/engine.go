@@ -57,6 +57,7 @@ type Engine struct {
 	buf    [readSize]byte
 
 	settings session.Settings
+	defaults defaults
 	policy   route.Policy
 	began    time.Time
 	turn     uint32
@@ -265,14 +266,26 @@ func (e *Engine) apply(c *config.Config) error {
 		}
 		users[u.Name] = secret
 	}
+	values, err := valuesOf(c)
+	if err != nil {
+		return err
+	}
+	defaults, err := defaultsOf(c)
+	if err != nil {
+		return err
+	}
 	e.cfg, e.users, e.targets = c, users, targets
+	e.defaults = defaults
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
-		Strict:     c.Fencing.Mode == config.Strict,
+		Values:     values,
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
+	}
+	for _, c := range e.clients {
+		c.settings = e.settingsFor(c.login)
 	}
 	e.policy = policyOf(c.Routing.Policy)
 	e.tracker.Set(e.trackerSettings(c))

@@ -146,24 +146,23 @@ func (e *Engine) waitedLong(c *client) {
 
 // noPrimary is the error for what needs the primary while there is none.
 func (e *Engine) noPrimary() *session.Problem {
-	return &session.Problem{
-		Code:    "57P03",
-		Message: "no server accepts writes",
-		Detail:  "Servers that claim to be the primary: " + e.claimants() + ".",
-		Hint:    "Stop the one that is not to be the primary.",
+	problem := &session.Problem{Code: "57P03", Message: "no server accepts writes"}
+	if names := e.claimants(); len(names) > 0 {
+		problem.Detail = "Servers that claim to be the primary: " + strings.Join(names, ", ") + "."
+		problem.Hint = "Stop the one that is not to be the primary."
+	} else {
+		problem.Detail = "None of the servers that can be reached is a primary."
+		problem.Hint = "Check the addresses in primary and replicas, and that one of them is a primary; /readyz and the lagpoller's log say what is wrong with each."
 	}
+	return problem
 }
 
 // claimants names the servers that say they are the primary.
-func (e *Engine) claimants() string {
-	var names []string
+func (e *Engine) claimants() (names []string) {
 	for _, b := range e.tracker.Table().Backends {
 		if b.Role == route.RolePrimary && b.Healthy {
 			names = append(names, b.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return names
 }

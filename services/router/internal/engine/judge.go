@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -45,7 +46,7 @@ func (c *client) Unsuited(_ *session.Session, text []byte) {
 // unchecked reports whether the server may read the text otherwise than the
 // router has lexed it.
 func (c *client) unchecked(r sqltoken.Result) bool {
-	return c.backslashes || c.foreign && r.NonASCII
+	return c.backslashes || c.foreign && r.NonASCII || c.folding && r.NonASCIIName
 }
 
 // judge asks for a statement's verdict.
@@ -83,6 +84,9 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 		e.Post(func() {
 			if err != nil {
 				e.metrics.Unjudged.Inc()
+				if errors.Is(err, verdict.ErrVersion) {
+					e.metrics.Foreign.Inc()
+				}
 				e.complain(c, err)
 				v = fallback
 			} else {

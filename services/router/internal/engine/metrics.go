@@ -16,6 +16,7 @@ type Metrics struct {
 	// Duration is by the role the statement ran on.
 	Duration  [3]prometheus.Observer
 	Unjudged  prometheus.Counter
+	Foreign   prometheus.Counter
 	MaybeLost prometheus.Counter
 	FenceLost prometheus.Counter
 	// PrimaryChanges counts other servers becoming the primary, and doubts about it.
@@ -54,6 +55,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fallbacks:      counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
 		failovers:      counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
 		Unjudged:       counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
+		Foreign:        counter("pgpilot_router_foreign_verdicts_total", "Statements taken for writes because the classifier that answered is of a version that is not understood."),
 		FenceLost:      counter("pgpilot_fence_lost_total", "Sessions whose last write a promotion has lost."),
 		PrimaryChanges: counter("pgpilot_router_primary_changes_total", "Times another server, or none, became the primary for this router."),
 		opened:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_breaker_opened_total", Help: "Times a server was left alone because of this router's own evidence: refused, lost or silent."}, []string{"backend", "evidence"}),

@@ -2,7 +2,6 @@ package news
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -31,6 +30,7 @@ type Paper struct {
 	nc      *nats.Conn
 	metrics *bus.Metrics
 	wants   chan lsn.Position
+	warmth  warmth
 	wg      sync.WaitGroup
 	stop    context.CancelFunc
 }
@@ -47,7 +47,7 @@ func Open(ctx context.Context, env *service.Env) (*Paper, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Paper{env: env, nc: nc, metrics: m, wants: make(chan lsn.Position, 1)}
+	p := &Paper{env: env, nc: nc, metrics: m, wants: make(chan lsn.Position, 1), warmth: newWarmth()}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.wg.Go(p.publish)
 	return p, nil
@@ -73,7 +73,7 @@ func (p *Paper) Deliver(r Reader) error {
 			return bus.Subscribe(p.nc, bus.SubjectVerdictFlush, p.metrics, func(m bus.Flush) { r.FlushVerdicts(m.Database, m.Generation) })
 		},
 		func() (*nats.Subscription, error) {
-			return bus.Subscribe(p.nc, bus.SubjectVerdict+"*", p.metrics, func(m bus.Verdict) { deliver(r, m) })
+			return bus.Subscribe(p.nc, bus.SubjectVerdict+"*", p.metrics, func(m bus.Verdict) { p.deliver(r, bus.SubjectVerdict+"*", m) })
 		},
 	} {
 		if _, err := subscribe(); err != nil {
@@ -85,11 +85,16 @@ func (p *Paper) Deliver(r Reader) error {
 	return nil
 }
 
-// deliver passes a verdict on, if all of it is understood.
-func deliver(r Reader, m bus.Verdict) {
-	if key, v, err := verdict.FromMessage(m); err == nil {
-		r.Verdict(m.Database, key, v)
+// deliver passes a verdict on, if all of it is understood. One that is not, of a newer
+// classifier for one, is counted and otherwise ignored, so that the statement is asked
+// about.
+func (p *Paper) deliver(r Reader, subject string, m bus.Verdict) {
+	key, v, err := verdict.FromMessage(m)
+	if err != nil {
+		p.metrics.Ignore(subject, err)
+		return
 	}
+	r.Verdict(m.Database, key, v)
 }
 
 // catchUp asks for the present state until it is given.
@@ -113,46 +118,6 @@ func (p *Paper) catchUp(r Reader) {
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-const (
-	// quiet is how long after the last part of a snapshot the next is waited for.
-	quiet = 200 * time.Millisecond
-	// warmUpAgain is the pause after a snapshot could not be had.
-	warmUpAgain = 200 * time.Millisecond
-)
-
-// warmUp asks the classifiers for what they know, at the start and whenever the
-// bus was away: a flush may have been published meanwhile.
-func (p *Paper) warmUp(r Reader) {
-	connected := p.nc.StatusChanged(nats.CONNECTED)
-	defer p.nc.RemoveStatusListener(connected)
-	for {
-		err := bus.Collect(p.ctx, p.nc, bus.SubjectVerdictSnapshot, quiet, p.metrics, func(m bus.VerdictSnapshot) {
-			for _, f := range m.Flushes {
-				r.FlushVerdicts(f.Database, f.Generation)
-			}
-			for _, v := range m.Verdicts {
-				deliver(r, v)
-			}
-		})
-		switch {
-		case err == nil, errors.Is(err, nats.ErrNoResponders):
-			select {
-			case <-p.ctx.Done():
-				return
-			case <-connected:
-			}
-		default:
-			p.env.Log.Debug("no verdicts from the bus yet", obs.KeyError, err)
-			select {
-			case <-p.ctx.Done():
-				return
-			case <-connected:
-			case <-time.After(warmUpAgain):
-			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package news
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"os"
@@ -160,9 +161,9 @@ func part(flushes []bus.Flush, verdicts ...bus.Verdict) bus.VerdictSnapshot {
 	return bus.VerdictSnapshot{V: bus.Version, Publisher: "1", Build: "b", Flushes: flushes, Verdicts: verdicts}
 }
 
-// A router that starts is told what is known, and again after the bus was away:
-// a flush may have been missed.
-func TestARouterIsWarmedUpAtTheStartAndWhenTheBusIsBack(t *testing.T) {
+// folder is a run directory.
+func folder(t *testing.T) *rundir.Dir {
+	t.Helper()
 	p, err := os.MkdirTemp("", "nw")
 	if err != nil {
 		t.Fatal(err)
@@ -172,17 +173,46 @@ func TestARouterIsWarmedUpAtTheStartAndWhenTheBusIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// open gives the connection of a router in d, with a log if that is not nil.
+func open(t *testing.T, d *rundir.Dir, log slog.Handler) *Paper {
+	t.Helper()
+	if log == nil {
+		log = slog.NewTextHandler(t.Output(), nil)
+	}
 	claim, err := d.Claim(rundir.Router, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { claim.Close() })
-	paper, err := Open(t.Context(), &service.Env{Config: config.Default(), Dir: d, Claim: claim, Metrics: prometheus.NewRegistry(),
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	paper, err := Open(t.Context(), &service.Env{Config: config.Default(), Dir: d, Claim: claim, Metrics: prometheus.NewRegistry(), Log: slog.New(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(paper.Close)
+	return paper
+}
+
+// present makes a classifier of the run directory's list.
+func present(t *testing.T, d *rundir.Dir, id string) {
+	t.Helper()
+	claim, err := d.Claim(rundir.Classifier, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { claim.Close() })
+	if _, err := claim.Listen(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A router that starts is told what is known, and again after the bus was away:
+// a flush may have been missed.
+func TestARouterIsWarmedUpAtTheStartAndWhenTheBusIsBack(t *testing.T) {
+	d := folder(t)
+	paper := open(t, d, nil)
 	r := newReader()
 	if err := paper.Deliver(r); err != nil { // before there is a bus
 		t.Fatal(err)
@@ -211,4 +241,91 @@ func TestARouterIsWarmedUpAtTheStartAndWhenTheBusIsBack(t *testing.T) {
 	r.mu.Unlock()
 	again()
 	r.wait(t, "it is told again", func() bool { return r.flushes["a"] == 7 && len(r.verdicts) == 2 })
+}
+
+// lines counts a log's lines by their message.
+type lines struct {
+	slog.Handler
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (l *lines) Handle(ctx context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count[r.Message]++
+	return l.Handler.Handle(ctx, r)
+}
+
+// A router that starts has what each classifier knows before it goes on; whether one is
+// slow, or there is none, is in its log.
+func TestAStartingRouterWaitsForWhatIsKnown(t *testing.T) {
+	known := verdict.Verdict{Kind: verdict.Read, Generation: 7}
+	of := func(publisher string, parts int, keys ...byte) (out []bus.VerdictSnapshot) {
+		for range parts - 1 {
+			p := part(nil)
+			p.Publisher, p.Parts = publisher, parts
+			out = append(out, p)
+		}
+		last := part(nil)
+		last.Publisher, last.Parts = publisher, parts
+		for _, k := range keys {
+			last.Verdicts = append(last.Verdicts, known.Message("a", sqltoken.Key{k}))
+		}
+		return append(out, last)
+	}
+	for name, c := range map[string]struct {
+		running []string // of the run directory's list
+		answers map[string][]bus.VerdictSnapshot
+		bus     bool
+		most    time.Duration
+		keys    int
+		says    string
+	}{
+		"one classifier": {[]string{"1"}, map[string][]bus.VerdictSnapshot{"1": of("1", 3, 1, 2)}, true, patience, 2,
+			"verdicts taken over"},
+		"two": {[]string{"1", "2"}, map[string][]bus.VerdictSnapshot{"1": of("1", 1, 1), "2": of("2", 5, 2, 3)}, true, patience, 3,
+			"verdicts taken over"},
+		"one that does not count its parts": {[]string{"1"}, map[string][]bus.VerdictSnapshot{"1": {part(nil), part(nil, known.Message("a", sqltoken.Key{1}))}},
+			true, patience, 1, "verdicts taken over"},
+		"one that is not on the bus": {[]string{"1"}, nil, true, 10 * time.Millisecond, 0,
+			"no classifier has sent what it knows: statements are asked for one by one"},
+		"no bus": {[]string{"1"}, nil, false, 10 * time.Millisecond, 0,
+			"no classifier has sent what it knows: statements are asked for one by one"},
+		// Its own subscription covers the request's subject, so that the server does not
+		// say that there is nobody.
+		"no classifier": {nil, nil, true, patience, 0,
+			"no classifier is running: until one is, statements that are not known run on the primary"},
+		"nothing at all": {nil, nil, false, patience, 0,
+			"no classifier is running: until one is, statements that are not known run on the primary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := folder(t)
+			if c.bus {
+				startBus(t, d)
+			}
+			for _, id := range c.running {
+				present(t, d, id)
+			}
+			for _, parts := range c.answers {
+				classifier(t, d, parts...)
+			}
+			log := &lines{Handler: slog.NewTextHandler(t.Output(), nil), count: make(map[string]int)}
+			paper, r := open(t, d, log), newReader()
+			if err := paper.Deliver(r); err != nil {
+				t.Fatal(err)
+			}
+			paper.AwaitVerdicts(t.Context(), c.most)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(r.verdicts) != c.keys {
+				t.Errorf("%d verdicts, want %d", len(r.verdicts), c.keys)
+			}
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			if log.count[c.says] != 1 {
+				t.Errorf("the log has %v, want %q once", log.count, c.says)
+			}
+		})
+	}
 }

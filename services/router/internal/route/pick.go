@@ -57,11 +57,14 @@ const (
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
 	ReasonLagging
+	// ReasonOverride: a read for which the session, its user or its database asks for
+	// the primary.
+	ReasonOverride
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }

@@ -65,8 +65,12 @@ func (s *Session) Warn(code, message, hint string) {
 		return
 	}
 	from := len(s.scratch)
-	s.encode(&pgproto3.NoticeResponse{Severity: "WARNING", SeverityUnlocalized: "WARNING", Code: code, Message: message, Hint: hint})
+	s.encodeWarning(code, message, hint)
 	s.toClient(from)
+}
+
+func (s *Session) encodeWarning(code, message, hint string) {
+	s.encode(&pgproto3.NoticeResponse{Severity: "WARNING", SeverityUnlocalized: "WARNING", Code: code, Message: message, Hint: hint})
 }
 
 func (s *Session) encode(m pgproto3.BackendMessage) {

@@ -60,6 +60,7 @@ func (s *Session) ran(c *settings.Command, tag []byte) {
 func (s *Session) changed() {
 	now := s.set.Now()
 	s.parsing = now.AtParse()
+	s.own = ownOf(now.Settings())
 	s.unfit = 0
 	s.epoch++
 	if s.set.Lost() {

@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
@@ -116,7 +117,13 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		if s.alone(rest[:s.seq.scanned]) {
+			return s.answerAlone(rest[:s.seq.scanned])
+		}
 		s.verdict = s.seq.verdict
+		if s.seq.own {
+			s.verdict.Kind = verdict.Write
+		}
 		s.route()
 	}
 	return 0
@@ -167,10 +174,10 @@ func (s *Session) query(total int, rest []byte) int {
 				s.verdict = verdict.Unclassified() // the server says what is wrong with it
 				break
 			}
-			if s.local(text) || s.queryHere(text) {
+			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
-			v, ok := s.judge(text)
+			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0
 			}
@@ -178,6 +185,9 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
+	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
+		return total
+	}
 	s.route()
 	return 0
 }
@@ -209,7 +219,12 @@ func (s *Session) read() {
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 		return
 	}
-	if s.env.Settings().Strict && s.fence.Dirty() {
+	v := s.values()
+	if v.Route == override.Primary {
+		s.acquire(route.Request{Reason: route.ReasonOverride})
+		return
+	}
+	if v.Mode.Fenced() && s.fence.Dirty() {
 		s.do(Action{Op: OpAwaitFence})
 		s.enter(Settling)
 		return
@@ -286,11 +301,11 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, ok := splitParse(rest[:total])
+	_, text, types, ok := splitParse(rest[:total])
 	if !ok || len(text) > s.env.Settings().MaxText {
 		return true
 	}
-	_, ok = s.env.Verdict(s, text)
+	_, ok = s.env.Verdict(s, typed(text, types))
 	return ok
 }
 

@@ -26,6 +26,7 @@ var travels = map[string]map[string]string{
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
+		"began": "the record's startup parameters", "own": "- follows from set", "behind": "- of what is being answered",
 		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- why it leaves", "shown": "Shown", "last": "LastRoute",
 	},
 	"session.held": {

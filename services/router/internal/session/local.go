@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
-// local is a statement about prepared statements that the router executes itself:
-// on servers they have other names, and are not only this client's.
+// local is a statement that the router executes itself: about prepared statements,
+// which on servers have other names and are not only this client's, or about the
+// router's own parameters.
 type local struct {
 	kind localKind
 	// name is the statement's of DEALLOCATE.
 	name string
+	// own is what is done to a parameter; formats, of a portal, are those of the
+	// columns that it shows.
+	own     *settings.Own
+	formats []int16
 }
 
 type localKind uint8
@@ -23,14 +29,21 @@ const (
 	deallocate
 	deallocateAll
 	discardAll
+	ownParameter
 )
+
+// space is what DEALLOCATE and DISCARD ALL are recognized with between words.
+const space = " \t\r\n"
 
 // maxLocal is the longest text that is looked at as one, in bytes.
 const maxLocal = 256
 
-// localOf reads DEALLOCATE and DISCARD ALL (PostgreSQL documentation: "SQL
-// Commands"), written without comments.
+// localOf reads statements about the router's own parameters, and DEALLOCATE and
+// DISCARD ALL (PostgreSQL documentation: "SQL Commands") written without comments.
 func localOf(text []byte) (local, bool) {
+	if os, ok := settings.ParseOwn(text); ok && len(os) == 1 {
+		return local{kind: ownParameter, own: &os[0]}, true
+	}
 	if len(text) > maxLocal {
 		return local{}, false
 	}
@@ -92,8 +105,24 @@ func (s *Session) executes(l *local) bool {
 		return st != nil && !st.raw || st == nil && s.pins == 0
 	case deallocateAll:
 		return s.pins == 0
+	case ownParameter:
+		return true
 	}
 	return false
+}
+
+// forgets reports whether no prepared statements are left after it.
+func (l *local) forgets() bool { return l.kind == deallocateAll || l.kind == discardAll }
+
+// shows reports whether it is a SHOW.
+func (l *local) shows() bool { return l.kind == ownParameter && l.own.Verb == settings.ShowOwn }
+
+// verdict is what must be known of it to choose a server for what it is sent with.
+func (l *local) verdict() verdict.Verdict {
+	if l.kind == ownParameter {
+		return harmless
+	}
+	return forgets
 }
 
 // queryHere executes a simple query that is the router's to execute. In a failed
@@ -107,8 +136,10 @@ func (s *Session) queryHere(text []byte) bool {
 	case !ok:
 		return false
 	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && s.set.List().Hash() == settings.Hash{}:
-		// There is nothing else to discard.
+		// There is nothing else to discard, but parameters of the router's own.
 		clear(s.named)
+		s.set.Clear()
+		s.changed()
 	case !s.executes(&l):
 		return false
 	case l.kind == deallocate && s.named[l.name] == nil:
@@ -133,18 +164,33 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 		return s.wait()
 	}
 	s.seq.parsed()
-	if s.status == wire.Failed {
-		s.fail(run, &aborted)
+	p := &aborted
+	if s.status != wire.Failed {
+		p = s.parsedOwn(&l)
+	}
+	if p != nil {
+		s.failParse(run, p, name)
 		return total
 	}
-	st := &Statement{client: string(name), local: l, body: bytes.Clone(body), text: bytes.IndexByte(body, 0), verdict: forgets}
-	o := owed{typ: wire.Parse, how: made, st: st, scope: namedScope, undoes: true, name: st.client, was: s.statement(name)}
+	st := &Statement{client: string(name), local: l, body: bytes.Clone(body), text: bytes.IndexByte(body, 0), verdict: l.verdict()}
+	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client, was: s.statement(name)}
 	if len(name) == 0 {
 		o.scope = unnamedScope
 	}
 	s.define(st.client, st)
-	s.owed.sent(o)
+	s.answerHere(o, run)
 	return total
+}
+
+// answerHere has a message answered here, in its place among the server's answers.
+func (s *Session) answerHere(o owed, run *forwarding) {
+	o.how = made
+	if s.owed.unsure > 0 {
+		// Where that is shows only once the server has answered something behind it.
+		s.owed.sent(owed{typ: wire.Close, how: hide})
+		run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, noStatement) })
+	}
+	s.owed.sent(o)
 }
 
 // bindHere binds one.
@@ -152,16 +198,23 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 	if s.owed.syncs > 0 {
 		return s.wait()
 	}
-	if s.status == wire.Failed {
+	if st.local.kind == ownParameter && len(rest) < total && total <= maxHeld {
+		return 0
+	}
+	formats, p := s.boundOwn(st, rest[:min(total, len(rest))])
+	switch {
+	case s.status == wire.Failed:
 		s.fail(run, &aborted)
-	} else {
+	case p != nil:
+		s.fail(run, p)
+	default:
 		if len(portal) == 0 {
 			// It takes the place of the one that the server has.
 			s.owed.sent(owed{typ: wire.Close, how: hide})
 			run.build(func(b []byte) []byte { return append(b, wire.Close, 0, 0, 0, 6, 'P', 0) })
 		}
-		s.binds(portal, st, nil)
-		s.owed.sent(owed{typ: wire.Bind, how: made, st: st})
+		s.binds(portal, st.formatted(formats), nil)
+		s.answerHere(owed{typ: wire.Bind, st: st}, run)
 	}
 	return s.drop(total, rest)
 }
@@ -195,13 +248,20 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 		s.fail(run, &aborted)
 		return total
 	case s.here.ran:
-		s.fail(run, &Problem{Code: "55000", Message: "portal " + quoted(string(s.here.name)) + " cannot be run"})
+		s.fail(run, ranAlready(s.here.name))
 		return total
 	}
 	s.here.ran = true
 	l := &s.here.st.local
-	o := owed{typ: wire.Execute, how: made, st: s.here.st, scope: namedScope}
-	if l.kind == deallocate {
+	o := owed{typ: wire.Execute, st: s.here.st, scope: namedScope}
+	switch l.kind {
+	case ownParameter:
+		if p := s.checkOwn(l.own); p != nil {
+			s.fail(run, p)
+			return total
+		}
+		o.scope = none
+	case deallocate:
 		st := s.named[l.name]
 		if st == nil {
 			s.fail(run, unknown(l.name))
@@ -209,14 +269,14 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 		}
 		o.undoes, o.name, o.was = true, l.name, st
 		s.define(l.name, nil)
-	} else {
+	default:
 		o.all = s.named
 		if o.all == nil {
 			o.all = map[string]*Statement{}
 		}
 		s.named = nil
 	}
-	s.owed.sent(o)
+	s.answerHere(o, run)
 	return total
 }
 
@@ -230,12 +290,9 @@ func (s *Session) emitMade() {
 		case wire.Bind:
 			s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
 		case wire.Describe:
-			if !o.portal {
-				s.scratch = append(s.scratch, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
-			}
-			s.scratch = append(s.scratch, wire.NoData, 0, 0, 0, 4)
+			s.describeHere(o.st, o.portal)
 		case wire.Execute:
-			s.scratch = appendTag(s.scratch, &o.st.local)
+			s.runHere(&o.st.local)
 		case wire.Close:
 			s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
 		}
@@ -247,9 +304,39 @@ func (s *Session) emitMade() {
 	}
 }
 
+// describeHere describes a statement, or a portal that runs it.
+func (s *Session) describeHere(st *Statement, portal bool) {
+	if !portal {
+		s.scratch = append(s.scratch, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
+	}
+	if l := &st.local; l.shows() {
+		s.describeShow(l.own.Name, l.formats)
+		return
+	}
+	s.scratch = append(s.scratch, wire.NoData, 0, 0, 0, 4)
+}
+
+// runHere executes one whose turn has come and shows what it gives.
+func (s *Session) runHere(l *local) {
+	if l.kind == ownParameter {
+		if l.shows() {
+			s.rowOfShow(l.own.Name, l.formats)
+		}
+		s.runOwn(l.own)
+	}
+	s.scratch = appendTag(s.scratch, l)
+}
+
 // appendTag adds the CommandComplete of a statement executed here.
 func appendTag(b []byte, l *local) []byte {
-	tag := [...]string{deallocate: "DEALLOCATE", deallocateAll: "DEALLOCATE ALL", discardAll: "DISCARD ALL"}[l.kind]
+	if l.kind == ownParameter {
+		return appendComplete(b, l.own.Verb.Tag())
+	}
+	return appendComplete(b, [...]string{deallocate: "DEALLOCATE", deallocateAll: "DEALLOCATE ALL", discardAll: "DISCARD ALL"}[l.kind])
+}
+
+// appendComplete adds a CommandComplete.
+func appendComplete(b []byte, tag string) []byte {
 	b = append(b, wire.CommandComplete, 0, 0, 0, byte(4+len(tag)+1))
 	return append(append(b, tag...), 0)
 }

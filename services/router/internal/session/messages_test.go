@@ -156,10 +156,14 @@ func (k kind) encode(args []string) (string, error) {
 	}
 	switch k.name {
 	case "ErrorResponse", "NoticeResponse":
-		if len(strs) != 3 {
-			return "", fmt.Errorf("want severity, code and message")
+		if len(strs) != 3 && len(strs) != 4 {
+			return "", fmt.Errorf("want severity, code, message and perhaps a hint")
 		}
-		return "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00\x00", nil
+		b := "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00"
+		if len(strs) == 4 {
+			b += "H" + strs[3] + "\x00"
+		}
+		return b + "\x00", nil
 	case "Query", "CopyFail", "CommandComplete":
 		return strs[0] + "\x00", nil
 	case "Parse": // text, or name and text and types
@@ -175,13 +179,17 @@ func (k kind) encode(args []string) (string, error) {
 			b = binary.BigEndian.AppendUint32(b, uint32(n))
 		}
 		return string(b), nil
-	case "Bind": // statement, or portal and statement, or those and size= of a parameter, or value= of each
+	case "Bind": // statement, or portal and statement, or those and size= of a parameter, or value= of each, or format= of the columns
 		if len(strs) == 1 {
 			strs = []string{"", strs[0]}
 		}
 		b := strs[0] + "\x00" + strs[1] + "\x00"
 		if len(strs) == 2 {
 			return b + "\x00\x00\x00\x00\x00\x00", nil
+		}
+		if f, ok := strings.CutPrefix(strs[2], "format="); ok {
+			n, err := strconv.Atoi(f)
+			return b + "\x00\x00\x00\x00\x00\x01\x00" + string(rune(n)), err
 		}
 		if strings.HasPrefix(strs[2], "value=") {
 			p := binary.BigEndian.AppendUint16([]byte(b+"\x00\x00"), uint16(len(strs)-2))

@@ -120,6 +120,7 @@ func (s *Session) pack(d *Departure) {
 // Arrive makes a session of its record. Start begins it, or has it go on.
 func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	s := &Session{env: env, rec: rec, status: wire.Idle}
+	s.startOwn()
 	l := rec.Live
 	if l == nil {
 		return s

@@ -8,6 +8,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -123,13 +124,21 @@ func record() *handoff.Record {
 
 func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
 	o := &owner{
-		settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4},
+		settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4},
 		verdicts: map[string]verdict.Verdict{},
 		act:      func(session.Action, []byte) {},
 		fail:     fail,
 	}
 	o.s = session.New(rec, o)
 	return o
+}
+
+// strict has reads fenced, or not.
+func (o *owner) strict(on bool) {
+	o.settings.Values.Mode = fence.Relaxed
+	if on {
+		o.settings.Values.Mode = fence.Strict
+	}
 }
 
 func (o *owner) Settings() *session.Settings { return &o.settings }

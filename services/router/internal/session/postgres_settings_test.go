@@ -53,7 +53,7 @@ func (q *parameters) all() string {
 	both := maps.Clone(q.session)
 	maps.Copy(both, q.local)
 	for name, v := range both {
-		if v != unset {
+		if v != unset && !settings.IsOwn(name) {
 			out = append(out, name+"="+v)
 		}
 	}
@@ -66,7 +66,10 @@ func (p *postgres) assign(stmt string) bool {
 	q := &p.params
 	f := strings.Fields(strings.ReplaceAll(stmt, `"`, ""))
 	tag := f[0]
+	p.hidesOwn(stmt)
 	switch {
+	case strings.HasSuffix(stmt, " TO never"):
+		return p.error("22023", `invalid value for parameter "pgpilot.freshness": "never"`, neverHint)
 	case tag == "SELECT":
 		return p.configure(calls(stmt))
 	case tag == "SAVEPOINT" || tag == "RELEASE" || tag == "ROLLBACK":

@@ -30,6 +30,8 @@ type portal struct {
 	st   *prepared
 	sent int // rows
 	done bool
+	// binary says that columns are to come in this format.
+	binary bool
 }
 
 // postgres is a model of one server process: the message flow of PostgreSQL
@@ -43,6 +45,9 @@ type portal struct {
 type postgres struct {
 	cl      *cluster
 	replica bool
+	// direct says that no router is in between, so that it has the router's parameters
+	// itself. Others must not get to see them.
+	direct bool
 	// shows is how many writes it has replayed; the primary shows all.
 	shows uint64
 
@@ -132,6 +137,9 @@ func (p *postgres) command(typ byte, body string) {
 		if strings.TrimSpace(strings.Join(stmts, "")) == "" {
 			p.say("EmptyQueryResponse")
 		}
+		if p.mixesOwn(strings.Join(stmts, ";")) {
+			return
+		}
 		p.query(stmts)
 	case wire.FunctionCall:
 		p.say("FunctionCallResponse")
@@ -178,6 +186,7 @@ func (p *postgres) parse(body string) {
 	case p.stmts[name] != nil:
 		p.error("42P05", `prepared statement "`+name+`" already exists`)
 	default:
+		p.hidesOwn(text)
 		p.stmts[name] = &prepared{text, types, p.schema()}
 		p.say("ParseComplete")
 	}
@@ -197,33 +206,34 @@ func (p *postgres) lookup(name string) *prepared {
 
 func (p *postgres) bind(body string) {
 	name, rest, _ := strings.Cut(body, "\x00")
-	stmt, _, _ := strings.Cut(rest, "\x00")
+	stmt, rest, _ := strings.Cut(rest, "\x00")
 	st := p.lookup(stmt)
 	switch {
 	case st == nil:
 	case p.aborted(st.text):
 		p.error("25P02", abortedMessage)
-	case returnsRows(st.text) && st.version != p.schema():
+	case returnsRows(st.text) && verb(st.text) != "SHOW" && st.version != p.schema():
 		p.error("0A000", "cached plan must not change result type")
 	case name != "" && p.portals[name] != nil:
 		p.error("42P03", `cursor "`+name+`" already exists`)
 	default:
-		p.portals[name] = &portal{st: st}
+		p.portals[name] = &portal{st: st, binary: rest == "\x00\x00\x00\x00\x00\x01\x00\x01"}
 		p.say("BindComplete")
 	}
 }
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings" || v == "SHOW"
 }
 
 func (p *postgres) describe(kind byte, name string) {
 	var st *prepared
+	binary := false
 	if kind == 'S' {
 		st = p.lookup(name)
 	} else if o := p.portals[name]; o != nil {
-		st = o.st
+		st, binary = o.st, o.binary
 	} else {
 		p.error("34000", `portal "`+name+`" does not exist`)
 	}
@@ -233,14 +243,16 @@ func (p *postgres) describe(kind byte, name string) {
 	// PostgreSQL describes what returns no rows in a failed transaction too. The router
 	// does so only where the connection holds it, since nothing can be parsed then: the
 	// one difference that this model leaves out.
-	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE") {
+	if p.aborted(st.text) && (returnsRows(st.text) || kind == 'S' && verb(st.text) != "DEALLOCATE" && !isOwn(st.text)) {
 		p.error("25P02", abortedMessage)
 		return
 	}
 	if kind == 'S' {
 		p.out = append(p.out, message(wire.ParameterDescription, st.types)...)
 	}
-	if returnsRows(st.text) {
+	if verb(st.text) == "SHOW" {
+		p.describeOwn(binary)
+	} else if returnsRows(st.text) {
 		p.describeRows(st.text, st.version)
 	} else {
 		p.say("NoData")
@@ -325,6 +337,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.writing(stmt)
 	case "DEALLOCATE", "DISCARD":
 		return p.forget(strings.ToUpper(verb), arg)
+	case "SHOW":
+		return p.showOwn(st == nil)
+	case "EXECUTE":
+		return p.error("26000", `prepared statement "`+arg+`" does not exist`)
 	case "SET", "RESET", "SAVEPOINT", "RELEASE", "SELECT":
 		return p.assign(stmt)
 	case "ROLLBACK":
@@ -464,8 +480,8 @@ func (p *postgres) copyData(typ byte, body string) {
 }
 
 // error ends what runs and gives false.
-func (p *postgres) error(code, what string) bool {
-	p.say("ErrorResponse", "ERROR", code, what)
+func (p *postgres) error(code, what string, hint ...string) bool {
+	p.say("ErrorResponse", append([]string{"ERROR", code, what}, hint...)...)
 	p.params.failed = true
 	if p.status == wire.InTransaction {
 		p.status = wire.Failed

@@ -166,7 +166,21 @@ func (s *Session) elsewhere() bool {
 // the problem instead of the server's error: the server discards what follows,
 // and its transaction is aborted, as it should.
 func (s *Session) fail(run *forwarding, p *Problem) {
-	s.owed.sent(owed{typ: wire.Bind, instead: p})
+	s.failAs(run, owed{typ: wire.Bind, instead: p})
+}
+
+// failParse does so for a Parse, which begins by removing the unnamed statement.
+func (s *Session) failParse(run *forwarding, p *Problem, name []byte) {
+	o := owed{typ: wire.Bind, instead: p}
+	if len(name) == 0 {
+		o.scope, o.undoes, o.was = unnamedScope, true, s.unnamed
+		s.unnamed = nil
+	}
+	s.failAs(run, o)
+}
+
+func (s *Session) failAs(run *forwarding, o owed) {
+	s.owed.sent(o)
 	run.build(func(b []byte) []byte {
 		b = append(b, wire.Bind, 0, 0, 0, byte(4+1+len(noStatement)+1+6), 0)
 		b = append(append(b, noStatement...), 0)

@@ -63,7 +63,9 @@ func (c *writer) statement() string {
 func (c *writer) setting() string {
 	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
 	name := func() string { return any("a", "b", "tz", "rare") }
-	switch c.r.IntN(12) {
+	switch c.r.IntN(13) {
+	case 12:
+		return c.own()
 	case 9, 10, 11:
 		return fmt.Sprintf("SELECT set_config('%s',%s,%s)", name(), any("'v0'", "'v1'", "NULL"), any("true", "false", "false"))
 	case 0, 1, 2:
@@ -78,6 +80,24 @@ func (c *writer) setting() string {
 	return any("SAVEPOINT", "RELEASE", "ROLLBACK TO") + " " + any("s", "t")
 }
 
+// own writes a statement about a parameter of the router's.
+func (c *writer) own() string {
+	return []string{
+		"SHOW pgpilot.freshness", "SHOW pgpilot.freshness", "SET pgpilot.freshness TO '1ms'", "SET pgpilot.freshness TO '2ms'",
+		"SET LOCAL pgpilot.freshness TO '3ms'", "RESET pgpilot.freshness", "SET pgpilot.freshness TO never",
+	}[c.r.IntN(7)]
+}
+
+// blind writes a statement that is sent where nobody looks into it: none of the
+// router's own.
+func (c *writer) blind() string {
+	for {
+		if s := c.statement(); !isOwn(s) {
+			return s
+		}
+	}
+}
+
 // group writes one request, or one sequence of the extended protocol.
 func (c *writer) group() {
 	kinds := 20
@@ -90,7 +110,7 @@ func (c *writer) group() {
 	case n < 7:
 		c.send("Query", c.statement()+";"+c.statement()+";"+c.statement())
 	case n < 8: // longer than what is judged
-		c.send("Query", c.statement()+strings.Repeat(" ", 1500))
+		c.send("Query", c.blind()+strings.Repeat(" ", 1500))
 	case n < 10:
 		c.ids++
 		text := fmt.Sprintf("copyin 0 i%04d", c.ids)
@@ -142,11 +162,16 @@ func (c *writer) prepared() {
 		case 10:
 			c.send("Close", any("S", "P")+name())
 		case 11:
-			switch c.r.IntN(4) {
+			switch c.r.IntN(5) {
+			case 1:
+				c.send("Parse", "", c.own())
+				c.send("Bind", "", "")
+				c.send("Describe", "P")
+				c.send("Execute", "")
 			case 0:
 				c.send("Flush")
-			case 1:
-				c.send("Parse", "", any("DEALLOCATE a", "DEALLOCATE b", "DEALLOCATE ALL"))
+			case 2:
+				c.send("Parse", "", any("DEALLOCATE a", "DEALLOCATE b", "DEALLOCATE ALL", c.own(), c.own()))
 				if c.r.IntN(2) == 0 {
 					c.send("Describe", "S")
 				}
@@ -201,7 +226,7 @@ func (c *writer) sequence() {
 		case 3:
 			c.send("FunctionCall")
 		case 4:
-			c.send("Query", c.statement())
+			c.send("Query", c.blind())
 		case 5:
 			c.ids++
 			verb := "copyin"
@@ -242,6 +267,7 @@ func (c *writer) sequence() {
 // direct gives what the client gets from a server without anything in between.
 func direct(stream []byte) []byte {
 	p := newPostgres(&cluster{ran: map[string]int{}}, false)
+	p.direct = true
 	p.in = append(p.in, stream...)
 	for p.step() {
 	}
@@ -383,7 +409,7 @@ func TestDescriptions(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.MaxStatements = 1 + r.IntN(3)
-			w.o.settings.Strict = r.IntN(2) == 0
+			w.o.strict(r.IntN(2) == 0)
 			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 			w.o.perform()
 			for {

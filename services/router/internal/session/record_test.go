@@ -9,6 +9,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -44,6 +45,30 @@ func TestPreparedTravels(t *testing.T) {
 		{`client Bind "d" Execute Sync`, "acquire write"},
 		{"granted primary", `primary< Close P""`},
 		{"primary CloseComplete ReadyForQuery", `client< BindComplete | CommandComplete "DEALLOCATE"`},
+	} {
+		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
+			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
+		}
+	}
+}
+
+// TestOwnParametersTravel moves a session that has set parameters of the router's: they
+// still hold, and RESET leads back to what the client began with.
+func TestOwnParametersTravel(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		`startup "pgpilot.route=primary" "pgpilot.freshness=5s"`, "start server_version=15.4",
+		`client Query "SET pgpilot.route = replica" Query "SET pgpilot.fencing = relaxed"`,
+		`client Parse "s" "SHOW pgpilot.route" Sync`,
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, nil)
+	for _, c := range []struct{ event, want string }{
+		{`client Bind "s" Execute Sync`, `DataRow "replica"`},
+		{`client Query "SHOW pgpilot.fencing"`, `DataRow "relaxed"`},
+		{`client Query "SHOW pgpilot.freshness"`, `DataRow "5s"`},
+		{`client Query "RESET pgpilot.route" Query "SHOW pgpilot.route"`, `DataRow "primary"`},
 	} {
 		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
@@ -185,7 +210,7 @@ type steady struct {
 }
 
 func (e *steady) Settings() *session.Settings {
-	e.settings = session.Settings{Strict: true, MaxText: 1 << 20, MaxStatements: 100}
+	e.settings = session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 20, MaxStatements: 100}
 	return &e.settings
 }
 

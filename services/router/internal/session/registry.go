@@ -46,7 +46,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		switch {
 		case o.all != nil:
 			s.named = o.all
-		case o.undoes && own && o.name == "" && failed && i == 0:
+		case o.undoes && (own || o.instead != nil) && o.name == "" && failed && i == 0:
 			s.putBack("", nil) // Parse begins by removing it
 		case o.undoes:
 			s.putBack(o.name, o.was)

@@ -97,7 +97,7 @@ func (s *Session) unsuited() {
 	}
 	if st != nil {
 		st.verdict.Kind = verdict.Write
-		s.env.Unsuited(s, st.body[:st.text])
+		s.env.Unsuited(s, st.typed())
 	}
 }
 

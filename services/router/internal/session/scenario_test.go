@@ -240,6 +240,13 @@ func (p *play) run(name string, args []string) error {
 		rec := record()
 		rec.Live = &handoff.Live{Pin: strings.TrimPrefix(args[0], `"`), Fence: handoff.Fence{Position: at(args[1]), Dirty: len(args) > 2}}
 		p.begin(rec)
+	case "startup": // with these parameters of the client's
+		rec := record()
+		for _, a := range args {
+			k, v, _ := strings.Cut(strings.TrimPrefix(a, `"`), "=")
+			rec.Startup = append(rec.Startup, handoff.Parameter{Name: k, Value: v})
+		}
+		p.begin(rec)
 	case "replication": // a connection for it
 		rec := record()
 		rec.Replication = args[0]
@@ -303,7 +310,7 @@ func (p *play) set(args []string) error {
 		k, v, _ := strings.Cut(a, "=")
 		switch k {
 		case "strict":
-			p.o.settings.Strict = v == "on"
+			p.o.strict(v == "on")
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
 		case "max-text", "max-statements":

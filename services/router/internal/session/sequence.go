@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -17,6 +18,8 @@ type sequence struct {
 	whole   bool
 	// verdict is of all of it together, as far as it has been looked at.
 	verdict verdict.Verdict
+	// own says that a message is about a statement that needs no server.
+	own bool
 	// parses are its Parse messages, with the place of their names; next is how many
 	// of them have been sent.
 	parses []parsed
@@ -100,7 +103,11 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 			q.join(v)
-		case wire.Describe, wire.Execute, wire.Close:
+		case wire.Describe, wire.Close:
+			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.isOwn(s.statement(name)) {
+				q.own = true
+			}
+		case wire.Execute:
 		case wire.Sync:
 			q.scanned += total
 			q.whole = true
@@ -116,6 +123,10 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 
 // join adds a statement's verdict.
 func (q *sequence) join(v verdict.Verdict) {
+	if v == harmless {
+		q.own = true
+		return
+	}
 	if v.Kind != verdict.Read {
 		q.verdict.Kind = v.Kind
 	}
@@ -129,10 +140,10 @@ func (q *sequence) join(v verdict.Verdict) {
 // asked for.
 func (s *Session) surveyParse(msg []byte) bool {
 	q := &s.seq
-	name, text, ok := splitParse(msg)
+	name, text, types, ok := splitParse(msg)
 	v := verdict.Unclassified()
 	if ok {
-		v, ok = s.judge(text)
+		v, ok = s.judge(text, types)
 		if !ok {
 			return false
 		}
@@ -143,8 +154,9 @@ func (s *Session) surveyParse(msg []byte) bool {
 	return true
 }
 
-// judge gives the verdict on a text, or asks for it and reports false.
-func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
+// judge gives the verdict on a text with such types of parameters, or asks for it and
+// reports false.
+func (s *Session) judge(text, types []byte) (verdict.Verdict, bool) {
 	if s.known {
 		s.known = false
 		return s.verdict, true
@@ -152,9 +164,10 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 	if len(text) > s.env.Settings().MaxText {
 		return unlooked(), true
 	}
-	if _, ok := localOf(text); ok {
-		return forgets, true
+	if l, ok := localOf(text); ok {
+		return l.verdict(), true
 	}
+	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.do(Action{Op: OpJudge, Data: text})
@@ -166,6 +179,12 @@ func (s *Session) judge(text []byte) (verdict.Verdict, bool) {
 // forgets is the verdict on DEALLOCATE and DISCARD ALL, where the server executes
 // them.
 var forgets = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1}
+
+// harmless is the verdict on a statement about the router's own parameters, which is
+// not sent to a server. What it is sent with goes to the primary: nobody needs to
+// know what that would be if the parameter was set already. Its generation makes it
+// no classifier's.
+var harmless = verdict.Verdict{Kind: verdict.Write, Fingerprint: 1, Generation: math.MaxUint64}
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.
@@ -194,8 +213,8 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	case !s.outdated(st):
 		return st.verdict, true
 	}
-	text := st.body[:st.text]
-	v, ok := s.judge(text)
+	text, types := st.body[:st.text], st.body[st.text+1+2:]
+	v, ok := s.judge(text, types)
 	if ok {
 		st.verdict, st.cmds = v, s.commands(text, v)
 	}
@@ -222,7 +241,7 @@ func (s *Session) lasting(st *Statement) verdict.Verdict {
 // verdictOfParse gives the verdict on the Parse that is being sent. Most have been
 // looked at before; one that has arrived in the middle of a sequence may have to
 // be asked for. Then it reports false.
-func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
+func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 	if q := &s.seq; q.next < len(q.parses) {
 		q.next++
 		return q.parses[q.next-1].verdict, true
@@ -231,9 +250,10 @@ func (s *Session) verdictOfParse(text []byte) (verdict.Verdict, bool) {
 		s.known = false
 		return s.verdict, true
 	}
-	if _, ok := localOf(text); ok {
-		return forgets, true
+	if l, ok := localOf(text); ok {
+		return l.verdict(), true
 	}
+	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.asking = true
@@ -251,17 +271,18 @@ func (s *Session) unask() {
 	s.known = false
 }
 
-// splitParse takes a whole Parse apart ("Message Formats").
-func splitParse(msg []byte) (name, text []byte, ok bool) {
+// splitParse takes a whole Parse apart ("Message Formats"). types are those of the
+// parameters that it gives, four bytes each.
+func splitParse(msg []byte) (name, text, types []byte, ok bool) {
 	name, rest, ok := cutString(msg[wire.HeaderSize:])
 	if !ok {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	text, types, ok := cutString(rest)
+	text, types, ok = cutString(rest)
 	if !ok || len(types) < 2 || len(types) != 2+4*(int(types[0])<<8|int(types[1])) {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	return name, text, true
+	return name, text, types[2:], true
 }
 
 // splitBind takes the names off a Bind, of which the end may be missing.

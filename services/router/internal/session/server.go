@@ -19,6 +19,7 @@ const (
 	pass     fate = iota
 	withhold      // the client does not get it
 	replace       // the client gets an error made here instead
+	answer        // the client gets what the router answers instead
 	lose          // the connection is of no further use
 )
 
@@ -89,6 +90,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			shown = used + n
 			s.report(s.word)
 			s.word = nil
+		case answer:
+			show(used)
+			shown = used + n
+			s.answerBehind()
 		}
 		used += n
 		s.fromServer = total - n
@@ -192,7 +197,12 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
 		s.recycle(front.was)
 	}
-	if front.how == hide {
+	switch {
+	case front.how == hide && s.behind != nil && typ == wire.EmptyQueryResponse:
+		return answer
+	case front.how == hide && typ == wire.ReadyForQuery:
+		return s.readiness(msg, all)
+	case front.how == hide:
 		return withhold
 	}
 	s.begunToShow()

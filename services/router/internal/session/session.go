@@ -5,6 +5,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -12,8 +13,8 @@ import (
 // Settings are what the configuration says of all sessions. They are shared and
 // may change between two calls.
 type Settings struct {
-	// Strict fences reads; without it they go to any usable replica.
-	Strict bool
+	// Values hold for the session unless it says otherwise.
+	Values override.Values
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
@@ -66,6 +67,11 @@ type Session struct {
 	unfit   route.Set
 	// epoch counts the changes.
 	epoch uint64
+	// began and own are what the session asks of the router itself: since its startup,
+	// and with SET.
+	began, own override.Set
+	// behind is a query about that whose turn to be answered has not come.
+	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
 	// while they were given the settings.
 	asked   route.Request
@@ -228,6 +234,10 @@ func (s *Session) Reads() bool {
 // Start begins a session. params are what its servers report, as far as that is
 // known already; otherwise a connection is asked for.
 func (s *Session) Start(params []handoff.Parameter) {
+	if s.problem.Code != "" {
+		s.finish(&s.problem)
+		return
+	}
 	if s.rec.Live != nil {
 		s.goesOn()
 		return
@@ -252,7 +262,7 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	r.Strict = s.env.Settings().Strict
+	r.Strict = s.values().Mode.Fenced()
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

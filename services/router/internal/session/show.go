@@ -1,13 +1,13 @@
 package session
 
 import (
-	"bytes"
+	"encoding/binary"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
-	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 )
 
 // Type oids (pg_type).
@@ -17,97 +17,102 @@ const (
 	textOID = 25
 )
 
-// What the router's own statements are written with, and how long they may be
-// with blanks around them, in bytes.
-const (
-	space   = " \t\r\n"
-	maxShow = 64
-)
-
-var (
-	show      = []byte("show")
-	lastRoute = []byte("pgpilot.last_route")
-	ofSession = []byte("pgpilot.session")
-)
-
-// local answers the statements that are the router's own, and reports whether the
-// text was one. In a failed transaction there are none: the server says so.
-func (s *Session) local(text []byte) bool {
-	text = bytes.TrimLeft(text, space)
-	if len(text) > maxShow || len(text) < 4 || !bytes.EqualFold(text[:4], show) || s.status == wire.Failed {
-		return false
-	}
-	name := bytes.TrimLeft(text[4:], space)
-	if len(name) == len(text)-4 {
-		return false
-	}
-	switch name = bytes.TrimRight(name, space+";"); {
-	case bytes.EqualFold(name, lastRoute):
-		s.showLastRoute()
-	case bytes.EqualFold(name, ofSession):
-		s.showSession()
-	default:
-		return false
-	}
-	return true
-}
+// binaryFormat is the format code of values that are not text ("Message Formats:
+// Bind").
+const binaryFormat = 1
 
 // column is one of the single row that a SHOW of the router's gives.
 type column struct {
 	name  string
 	oid   uint32
-	size  int16
-	value string // empty: NULL, there is none
+	value string // as text; empty: NULL, there is none
 }
 
-// showLastRoute answers SHOW pgpilot.last_route: where the session's last
-// statement ran, and why.
-func (s *Session) showLastRoute() {
+// shows gives what SHOW answers for one of the router's parameters.
+func (s *Session) shows(name string) []column {
+	switch name {
+	case override.LastRouteName:
+		return s.showsLastRoute()
+	case override.SessionName:
+		return s.showsSession()
+	}
+	v := s.values()
+	return []column{{name, textOID, v.Show(name)}}
+}
+
+// showsLastRoute: where the session's last statement ran, and why.
+func (s *Session) showsLastRoute() []column {
 	l := &s.last
-	s.showRow(
-		column{"backend", textOID, -1, l.Backend},
-		column{"role", textOID, -1, l.Role},
-		column{"reason", textOID, -1, l.Reason},
-		column{"fence", textOID, -1, position(l.Fence)},
-		column{"replayed", textOID, -1, position(l.Replay)},
-		column{"waited_us", int8OID, 8, strconv.FormatInt(l.WaitedMicros, 10)},
-	)
+	return []column{
+		{"backend", textOID, l.Backend},
+		{"role", textOID, l.Role},
+		{"reason", textOID, l.Reason},
+		{"fence", textOID, position(l.Fence)},
+		{"replayed", textOID, position(l.Replay)},
+		{"waited_us", int8OID, strconv.FormatInt(l.WaitedMicros, 10)},
+	}
 }
 
-// showSession answers SHOW pgpilot.session: what the router keeps for it.
-func (s *Session) showSession() {
+// showsSession: what the router keeps for the session.
+func (s *Session) showsSession() []column {
 	named := len(s.named)
 	if s.unnamed != nil {
 		named++
 	}
-	s.showRow(
-		column{"session", textOID, -1, s.rec.Session},
-		column{"pinned", textOID, -1, s.pins.String()},
-		column{"settings", int8OID, 8, strconv.Itoa(len(s.set.List().Settings()))},
-		column{"statements", int8OID, 8, strconv.Itoa(named)},
-		column{"fence", textOID, -1, position(s.fence.Position())},
-		column{"unsettled", boolOID, 1, strconv.FormatBool(s.fence.Dirty())[:1]},
-	)
+	return []column{
+		{"session", textOID, s.rec.Session},
+		{"pinned", textOID, s.pins.String()},
+		{"settings", int8OID, strconv.Itoa(len(s.set.List().Settings()))},
+		{"statements", int8OID, strconv.Itoa(named)},
+		{"fence", textOID, position(s.fence.Position())},
+		{"unsettled", boolOID, strconv.FormatBool(s.fence.Dirty())[:1]},
+	}
 }
 
-// showRow answers a simple query with one row.
-func (s *Session) showRow(cols ...column) {
+// describeShow adds the RowDescription of a SHOW, with the columns' formats.
+func (s *Session) describeShow(name string, formats []int16) {
 	var desc pgproto3.RowDescription
-	var row pgproto3.DataRow
-	for _, c := range cols {
-		desc.Fields = append(desc.Fields, pgproto3.FieldDescription{Name: []byte(c.name), DataTypeOID: c.oid, DataTypeSize: c.size, TypeModifier: -1})
-		v := []byte(c.value)
-		if c.value == "" {
-			v = nil
-		}
-		row.Values = append(row.Values, v)
+	for i, c := range s.shows(name) {
+		size := map[uint32]int16{boolOID: 1, int8OID: 8, textOID: -1}[c.oid]
+		desc.Fields = append(desc.Fields, pgproto3.FieldDescription{
+			Name: []byte(c.name), DataTypeOID: c.oid, DataTypeSize: size, TypeModifier: -1, Format: formatOf(formats, i),
+		})
 	}
-	from := len(s.scratch)
 	s.encode(&desc)
+}
+
+// rowOfShow adds its row.
+func (s *Session) rowOfShow(name string, formats []int16) {
+	var row pgproto3.DataRow
+	for i, c := range s.shows(name) {
+		row.Values = append(row.Values, c.encode(formatOf(formats, i)))
+	}
 	s.encode(&row)
-	s.encode(&pgproto3.CommandComplete{CommandTag: []byte("SHOW")})
-	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
-	s.toClient(from)
+}
+
+// formatOf gives the format of a column: one that is given counts for all.
+func formatOf(formats []int16, i int) int16 {
+	switch len(formats) {
+	case 0:
+		return 0
+	case 1:
+		return formats[0]
+	}
+	return formats[i]
+}
+
+// encode gives the value as it is sent; nil for NULL.
+func (c *column) encode(format int16) []byte {
+	switch {
+	case c.value == "":
+		return nil
+	case format != binaryFormat || c.oid == textOID:
+		return []byte(c.value)
+	case c.oid == boolOID:
+		return []byte{map[string]byte{"t": 1}[c.value]}
+	}
+	n, _ := strconv.ParseInt(c.value, 10, 64) // written by shows
+	return binary.BigEndian.AppendUint64(nil, uint64(n))
 }
 
 // position writes a position as timeline@LSN, and none as nothing.

@@ -78,7 +78,7 @@ func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forward
 
 // parse translates a whole Parse.
 func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
-	name, text, ok := splitParse(msg)
+	name, text, types, ok := splitParse(msg)
 	switch {
 	case !ok:
 		s.seq.parsed()
@@ -97,8 +97,8 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
-	forgets := ok && l.kind != deallocate
-	v, ok := s.verdictOfParse(text)
+	forgets := ok && l.forgets()
+	v, ok := s.verdictOfParse(text, types)
 	if !ok {
 		return 0
 	}
@@ -266,8 +266,8 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		case s.here.is(name) && s.owed.syncs > 0:
 			return s.wait()
 		case s.here.is(name):
-			o.st, o.portal, o.how = s.here.st, true, made
-			s.owed.sent(o)
+			o.st, o.portal = s.here.st, true
+			s.answerHere(o, run)
 			return len(msg)
 		case s.latest.is(name):
 			o.st, o.portal = s.latest.st, true
@@ -285,9 +285,11 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	case st == nil || st.raw:
 		o.st = nil
 		return s.pass(o, len(msg), msg, all, at, run)
+	case st.local.shows() && s.status == wire.Failed:
+		s.fail(run, &aborted)
+		return len(msg)
 	case st.local.kind != notLocal:
-		o.how = made
-		s.owed.sent(o)
+		s.answerHere(o, run)
 		return len(msg)
 	case !s.prepared(st, s.at == ReplicaSlot, run):
 		return 0
@@ -338,7 +340,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 	if o.how == forward {
 		return s.pass(o, len(msg), msg, all, at, run)
 	}
-	s.owed.sent(o)
+	s.answerHere(o, run)
 	return len(msg)
 }
 

@@ -47,7 +47,7 @@ func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []han
 	var portals []handoff.Portal
 	for _, p := range []*portal{&s.latest, &s.here} {
 		if inTransaction && p.st != nil {
-			portals = append(portals, handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Commands: packCommands(p.cmds)})
+			portals = append(portals, handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Commands: packCommands(p.cmds), Formats: p.st.local.formats})
 		}
 	}
 	return t.out, portals
@@ -69,7 +69,7 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 		if sts[p.Statement].local.kind != notLocal {
 			to = &s.here
 		}
-		to.set(p.Name, sts[p.Statement], unpackCommands(p.Commands))
+		to.set(p.Name, sts[p.Statement].formatted(p.Formats), unpackCommands(p.Commands))
 		to.ran = p.Ran
 	}
 }
@@ -142,6 +142,7 @@ func unpack(p *handoff.Prepared) *Statement {
 	switch {
 	case p.Local:
 		s.local, _ = localOf(p.Text)
+		s.verdict = s.local.verdict()
 		s.client = string(p.Name)
 	case len(p.Name) > 0:
 		s.name(string(p.Name))
@@ -260,4 +261,5 @@ func (s *Session) settingsArrive(l *handoff.Live) {
 	s.set = settings.Arrive(b)
 	now := s.set.Now()
 	s.parsing, s.epoch = now.AtParse(), l.Epoch
+	s.own = ownOf(now.Settings())
 }

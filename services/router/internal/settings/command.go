@@ -41,8 +41,9 @@ type Command struct {
 type Change struct {
 	// Name is the parameter's, in lower case; empty for all of them but the role.
 	Name string
-	// SQL is what follows the word SET to set it. Empty: it gets back the value that
-	// the connection began with.
+	// SQL is what follows the word SET to set it, or, of one of the router's own
+	// parameters, its value. Empty: it gets back the value that the connection, or the
+	// session, began with.
 	SQL string
 }
 

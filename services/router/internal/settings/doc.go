@@ -8,8 +8,12 @@
 // statements that give it to a connection. Values are kept as the client wrote
 // them: they mean on one server of a cluster what they mean on another.
 //
+// ParseOwn reads those about the router's own parameters, which follow the same
+// rules and which no server sees.
+//
 // Promises: what Parse does not understand completely it refuses; a List never
-// holds what a server has not accepted; equal hashes mean equal lists.
+// holds what a server has not accepted; equal hashes mean lists that are the same to
+// servers.
 //
 // PostgreSQL documentation: "Server Configuration: Setting Parameters", "SQL
 // Commands: SET".

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Hash identifies a List. The zero value is that of an empty one: the parameters
-// that a connection begins with.
+// Hash identifies what a List gives to connections. The zero value is that of an
+// empty one: the parameters that a connection begins with.
 type Hash [16]byte
 
 // How much a session may have set and still be lent any connection.
@@ -79,13 +79,13 @@ const (
 	statementTimeout = "statement_timeout"
 )
 
-// digest hashes settings, in whatever order they were made, but for those of one
-// parameter.
+// digest hashes the settings that servers get to see, in whatever order they were
+// made, but for those of one parameter.
 func digest(settings []Change) (h Hash) {
-	if len(settings) == 0 {
+	sorted := slices.DeleteFunc(slices.Clone(settings), func(s Change) bool { return IsOwn(s.Name) })
+	if len(sorted) == 0 {
 		return h
 	}
-	sorted := slices.Clone(settings)
 	slices.SortStableFunc(sorted, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
 	sum := sha256.New()
 	for _, s := range sorted {
@@ -117,13 +117,16 @@ var laterOnly = map[string]bool{
 }
 
 // AppendSQL appends the statements, separated by semicolons, that give the
-// settings to a connection that has any others. The time limit for statements is the
+// settings to a connection that has any others, the router's own left out. The time limit for statements is the
 // last of them: it is not meant for these.
 func (l *List) AppendSQL(b []byte) []byte {
 	b = append(b, "RESET ROLE;RESET ALL"...)
 	limit := ""
 	for _, s := range l.settings {
-		if s.Name == statementTimeout {
+		switch {
+		case IsOwn(s.Name):
+			continue
+		case s.Name == statementTimeout:
 			limit = s.SQL
 			continue
 		}

@@ -19,7 +19,7 @@ func Parse(text []byte) (cs []Command, ok bool) {
 	if len(text) > MaxText || !begins(text) {
 		return nil, false
 	}
-	p := parser{text: text, lexer: sqltoken.NewLexer(text, sqltoken.FirstMajor)}
+	p := newParser(text)
 	for p.statement() {
 		c, ok := p.command()
 		if !ok {
@@ -57,6 +57,10 @@ type parser struct {
 	toks  []sqltoken.Token
 	err   error
 	ended bool
+}
+
+func newParser(text []byte) *parser {
+	return &parser{text: text, lexer: sqltoken.NewLexer(text, sqltoken.FirstMajor)}
 }
 
 // statement moves to the next statement that is not empty.

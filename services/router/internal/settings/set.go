@@ -104,7 +104,7 @@ func (p *parser) checked(c Change) (Change, bool) {
 	case "search_path":
 		return c, plainPath(lower(c.SQL))
 	}
-	return c, !strings.HasPrefix(c.Name, "pgpilot.")
+	return c, !IsOwn(c.Name)
 }
 
 // plainPath reports whether a search_path can be seen to have no schema of

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,93 @@ func show(cs []Command) string {
 		out = append(out, s)
 	}
 	return strings.Join(out, "; ")
+}
+
+// TestParseOwn reads statements about the router's parameters, and leaves all others
+// alone.
+func TestParseOwn(t *testing.T) {
+	set := func(value string) Own { return Own{Name: "pgpilot.route", Value: value} }
+	for text, want := range map[string][]Own{
+		`SET pgpilot.route = primary`:                     {set("primary")},
+		`set PgPilot.Route to 'Primary';`:                 {set("Primary")},
+		`SET "pgpilot"."route" TO "a b"`:                  {set("a b")},
+		`SET "pgpilot.route" = E'\x41'`:                   {set("A")},
+		`SET SESSION pgpilot.route = $$x$$`:               {set("x")},
+		`/* a */ SET pgpilot.route = -1.5 -- b`:           {set("-1.5")},
+		`SET pgpilot.route = +15`:                         {set("15")},
+		`SET LOCAL pgpilot.route TO a`:                    {{Name: "pgpilot.route", Value: "a", Local: true}},
+		`SET pgpilot.route TO DEFAULT`:                    {{Name: "pgpilot.route", Default: true}},
+		`SET pgpilot.route = 'default'`:                   {set("default")},
+		`SET pgpilot.route = a, b`:                        {{Name: "pgpilot.route", Value: "a", Several: true}},
+		`RESET pgpilot.route`:                             {{Verb: ResetOwn, Name: "pgpilot.route"}},
+		`show pgpilot.any`:                                {{Verb: ShowOwn, Name: "pgpilot.any"}},
+		`SHOW pgpilot.route;; SET pgpilot.route = a`:      {{Verb: ShowOwn, Name: "pgpilot.route"}, set("a")},
+		`SET pgpilot.route = a; SELECT 1`:                 nil,
+		`SET pgpilot.route`:                               nil,
+		`SET pgpilot.route = `:                            nil,
+		`SET pgpilot.route = a b`:                         nil,
+		`SET pgpilot.route = -'a'`:                        nil,
+		`SET pgpilot.route = 250ms`:                       nil,
+		`SET pgpilot.route FROM CURRENT`:                  nil,
+		`SET pgpilots.route = a`:                          nil,
+		`SET a = 'pgpilot.route'`:                         nil,
+		`SHOW pgpilot`:                                    nil,
+		`SHOW pgpilot.route x`:                            nil,
+		`RESET ALL -- pgpilot`:                            nil,
+		`SELECT 'SET pgpilot.route = a'`:                  nil,
+		`SET pgpilot.route = 'a`:                          nil,
+		``:                                                nil,
+		`SET pgpilot.` + strings.Repeat("x", 64) + ` = a`: nil,
+	} {
+		got, ok := ParseOwn([]byte(text))
+		if ok != (want != nil) || !slices.Equal(got, want) {
+			t.Errorf("%s is %+v, %v; want %+v", text, got, ok, want)
+		}
+		if _, ok := Parse([]byte(text)); ok && want != nil {
+			t.Errorf("%s is taken for a server's", text)
+		}
+	}
+	for text, want := range map[string]string{
+		`BEGIN; SET LOCAL pgpilot.route = a`:  "pgpilot.route",
+		`SELECT 1; SHOW PGPILOT.session`:      "pgpilot.session",
+		`SELECT 'SET pgpilot.route = a'`:      "",
+		`SET a = 1; SELECT 'pgpilot.route'`:   "",
+		`SELECT 1; -- SET pgpilot.route = a`:  "",
+		`INSERT INTO pgpilot.route VALUES(1)`: "",
+	} {
+		if got := FindOwn([]byte(text)); got != want {
+			t.Errorf("in %s there is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestOwnAreNotForServers: what is set of the router's parameters makes no difference
+// to connections, but ends with the transaction as everything does.
+func TestOwnAreNotForServers(t *testing.T) {
+	var tr Tracker
+	run := func(kind Kind, name, value string) {
+		tr.Ran(&Command{Kind: kind, Changes: []Change{{name, value}}}, nil)
+	}
+	run(Set, "pgpilot.route", "primary")
+	tr.Ready(true)
+	if l := tr.List(); l.Hash() != (Hash{}) || l.AtParse() != (Hash{}) || string(l.AppendSQL(nil)) != "RESET ROLE;RESET ALL" || !l.Has("pgpilot.route") {
+		t.Errorf("connections are given %s", l.AppendSQL(nil))
+	}
+	run(Set, "pgpilot.route", "replica")
+	run(Set, "a", "a = 1")
+	if l := tr.Now(); l.settings[0].SQL != "replica" {
+		t.Errorf("in the transaction: %v", l.Settings())
+	}
+	tr.Failed()
+	tr.Ready(true)
+	if got := tr.List().Settings(); !slices.Equal(got, []Change{{"pgpilot.route", "primary"}}) {
+		t.Errorf("after it has failed: %v", got)
+	}
+	run(Set, "", "")
+	tr.Ready(true)
+	if got := tr.List().Settings(); len(got) != 0 {
+		t.Errorf("after RESET ALL: %v", got)
+	}
 }
 
 // TestParse reads every form of the statements (PostgreSQL documentation, "SET",

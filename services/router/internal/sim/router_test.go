@@ -8,6 +8,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/topology"
@@ -34,7 +35,7 @@ func newRouter(w *world) *router {
 	tracker := topology.New(names, topology.Settings{
 		StaleAfter: time.Second, Breaker: breaker.Settings{Base: 50 * time.Millisecond, Max: time.Second, Random: w.r.Float64},
 	})
-	r := &router{w: w, tracker: tracker, settings: session.Settings{Strict: true, MaxText: 1 << 10, MaxStatements: 4}}
+	r := &router{w: w, tracker: tracker, settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4}}
 	r.probe.r = r
 	return r
 }

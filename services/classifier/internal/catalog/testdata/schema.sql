@@ -158,3 +158,39 @@ CREATE FOREIGN TABLE far (id int) SERVER nowhere;
 CREATE VIEW of_far AS SELECT id FROM far;
 GRANT SELECT ON boxes, far, of_far TO pgpilot;
 ANALYZE;
+
+SET ROLE pgpilot;
+-- Columns that are calls, by other ways than a function of the row itself
+CREATE FUNCTION whole_each(VARIADIC s.u[]) RETURNS int LANGUAGE sql STABLE AS 'SELECT pg_backend_pid()';
+CREATE FUNCTION whole_any(anyelement) RETURNS int LANGUAGE sql STABLE AS 'SELECT pg_backend_pid()';
+-- System columns that differ between servers
+CREATE VIEW of_commands AS SELECT cmin::text AS c FROM t;
+CREATE TABLE guarded_commands (id int);
+ALTER TABLE guarded_commands ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON guarded_commands USING (cmax IS NOT NULL);
+CREATE FUNCTION commands() RETURNS text LANGUAGE sql STABLE AS 'SELECT cmax::text FROM t LIMIT 1';
+CREATE FUNCTION commands_atomic() RETURNS text LANGUAGE sql STABLE BEGIN ATOMIC SELECT cmax::text FROM t LIMIT 1; END;
+CREATE FUNCTION pl_commands() RETURNS text LANGUAGE plpgsql STABLE AS $$BEGIN RETURN (SELECT t.cmin FROM t LIMIT 1); END$$;
+-- Settings that a standby refuses
+CREATE FUNCTION read_write() RETURNS int LANGUAGE sql STABLE SET transaction_read_only = off AS 'SELECT 1';
+CREATE FUNCTION with_setting() RETURNS int LANGUAGE sql STABLE SET work_mem = '1MB' AS 'SELECT 1';
+-- Statistics, of which the planner evaluates what does not depend on a row
+CREATE FUNCTION lying_immutable(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT length(set_config('a.b', 'c', false))$$;
+CREATE TABLE measured (a int, b int);
+CREATE STATISTICS measured_calls ON (a + lying_immutable(1)), b FROM measured;
+CREATE TABLE measured_plainly (a int, b int);
+CREATE STATISTICS measured_plainly_sum ON (a + b), b FROM measured_plainly;
+-- Members of an operator family of PostgreSQL's
+CREATE TYPE grade AS ENUM ('low', 'high');
+CREATE TABLE grades (g grade, n int);
+INSERT INTO grades VALUES ('low', 1);
+CREATE TYPE watched_grade AS ENUM ('low', 'high');
+CREATE FUNCTION watched_compare(int, watched_grade) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT lying_immutable(1)$$;
+RESET ROLE;
+ALTER OPERATOR FAMILY integer_ops USING btree ADD FUNCTION 1 (int, watched_grade) watched_compare(int, watched_grade);
+SET ROLE pgpilot;
+CREATE TABLE watched_grades (g watched_grade);
+-- A table in the place of PostgreSQL's
+CREATE SCHEMA shadow;
+CREATE VIEW shadow.pg_proc AS SELECT pg_backend_pid() AS oid;
+RESET ROLE;

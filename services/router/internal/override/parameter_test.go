@@ -1,0 +1,88 @@
+package override
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+)
+
+// TestParse gives parameters values in the forms that servers take, and in some that
+// they do not.
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ name, value, shown, code string }{
+		{RouteName, "primary", "primary", ""},
+		{RouteName, "Replica", "replica", ""},
+		{RouteName, "AUTO", "auto", ""},
+		{RouteName, "", "", "22023"},
+		{RouteName, "r1", "", "22023"},
+		{FencingName, "relaxed", "relaxed", ""},
+		{FencingName, "Strict", "strict", ""},
+		{FencingName, "strictest", "", "22023"},
+		{FreshnessName, "250ms", "250ms", ""},
+		{FreshnessName, "250", "250ms", ""},
+		{FreshnessName, "1500", "1500ms", ""},
+		{FreshnessName, "60000", "1min", ""},
+		{FreshnessName, " 1.5 s ", "1500ms", ""},
+		{FreshnessName, "0", "0", ""},
+		{FreshnessName, "0s", "0", ""},
+		{FreshnessName, "1500us", "1500us", ""},
+		{FreshnessName, "24h", "1d", ""},
+		{FreshnessName, "1d", "1d", ""},
+		{FreshnessName, "25h", "", "22023"},
+		{FreshnessName, "0.1us", "", "22023"},
+		{FreshnessName, "-1", "", "22023"},
+		{FreshnessName, "1 week", "", "22023"},
+		{FreshnessName, "1.2.3s", "", "22023"},
+		{FreshnessName, "ms", "", "22023"},
+		{FreshnessName, "Infinity", "", "22023"},
+		{FreshnessName, "1e9h", "", "22023"},
+		{LastRouteName, "x", "", "55P02"},
+		{SessionName, "x", "", "55P02"},
+		{"pgpilot.rote", "x", "", "42704"},
+	} {
+		var set Set
+		shown, p := set.Parse(c.name, c.value)
+		switch {
+		case c.code != "":
+			if p == nil || p.Code != c.code || p.Hint == "" || !set.IsZero() {
+				t.Errorf("%s = %q: %v and %+v, want %s", c.name, c.value, p, set, c.code)
+			}
+		case p != nil || shown != c.shown:
+			t.Errorf("%s = %q: %q, %v; want %q", c.name, c.value, shown, p, c.shown)
+		default:
+			v := set.Over(Values{})
+			if again := v.Show(c.name); again != shown {
+				t.Errorf("%s = %q is shown as %q, was %q", c.name, c.value, again, shown)
+			}
+			if _, p := set.Parse(c.name, shown); p != nil {
+				t.Errorf("%s = %q, as it is shown: %v", c.name, shown, p)
+			}
+		}
+	}
+}
+
+// TestModesAreRefusedUntilTheyWork: a mode that is not there must not be taken for a
+// weaker one.
+func TestModesAreRefusedUntilTheyWork(t *testing.T) {
+	for m := fence.Relaxed; m <= fence.Linear; m++ {
+		var set Set
+		if _, p := set.Parse(FencingName, m.String()); (p == nil) != m.Available() {
+			t.Errorf("%s: %v, available: %v", m, p, m.Available())
+		}
+	}
+}
+
+// TestTheCloserPlaceWins has several places ask for different values.
+func TestTheCloserPlaceWins(t *testing.T) {
+	var database, user, session Set
+	database.SetMode(fence.Relaxed)
+	database.SetRoute(Primary)
+	user.SetRoute(Replica)
+	user.SetFreshness(time.Second)
+	session.SetFreshness(0)
+	v := session.Over(user.Over(database.Over(Values{Mode: fence.Strict, Freshness: time.Minute})))
+	if want := (Values{Route: Replica, Mode: fence.Relaxed}); v != want {
+		t.Errorf("got %+v, want %+v", v, want)
+	}
+}

@@ -1,0 +1,219 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
+// A sequence of the extended protocol that is about nothing but the router's own
+// parameters is answered without a server. Among other messages, such statements are
+// executed in their place, while a connection executes the others (local.go).
+
+// isOwn reports whether a statement is about the router's parameters.
+func (s *Session) isOwn(st *Statement) bool { return st != nil && st.local.kind == ownParameter }
+
+// alone reports whether no message of the sequence at the head needs a server.
+func (s *Session) alone(seq []byte) bool {
+	q := &s.seq
+	if !q.own || !q.whole || s.status != wire.Idle || s.owed.unsure > 0 {
+		return false
+	}
+	var portal []byte
+	bound := false
+	for at := 0; at < len(seq); {
+		typ, total, err := wire.Header(seq[at:])
+		if err != nil || total == 0 || total > len(seq)-at {
+			return false
+		}
+		msg := seq[at : at+total]
+		ok := false
+		switch typ {
+		case wire.Parse:
+			_, text, _, whole := splitParse(msg)
+			l, local := localOf(text)
+			ok = whole && local && l.kind == ownParameter
+		case wire.Bind:
+			var name []byte
+			portal, name, _, ok = splitBind(msg)
+			ok = ok && s.ownAt(seq, name, at)
+			bound = true
+		case wire.Execute:
+			name, _, whole := cutString(msg[wire.HeaderSize:])
+			ok = whole && bound && bytes.Equal(name, portal)
+		case wire.Describe, wire.Close:
+			kind, name, whole := splitTarget(msg)
+			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && bound && bytes.Equal(name, portal))
+		case wire.Sync:
+			ok = true
+		}
+		if !ok {
+			return false
+		}
+		at += total
+	}
+	return true
+}
+
+// ownAt reports whether a statement is about the router's parameters that the client
+// names at this place of a sequence, in which all that are parsed are.
+func (s *Session) ownAt(seq, name []byte, at int) bool {
+	return s.seq.defines(seq, name, at) != nil || s.isOwn(s.statement(name))
+}
+
+// answerAlone executes the sequence and returns its length.
+func (s *Session) answerAlone(seq []byte) int {
+	s.seq.scanned = 0
+	from := len(s.scratch)
+	failed := false
+	for b := seq; len(b) > 0; {
+		typ, total, _ := wire.Header(b)
+		msg := b[:total]
+		b = b[total:]
+		if typ == wire.Sync || failed {
+			continue
+		}
+		if p := s.messageAlone(typ, msg); p != nil {
+			failed = true
+			s.set.Failed()
+			s.encodeProblem(p)
+		}
+	}
+	s.here.st = nil // portals end with their transaction
+	s.endOwn()
+	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
+	s.toClient(from)
+	return len(seq)
+}
+
+// messageAlone executes one message.
+func (s *Session) messageAlone(typ byte, msg []byte) *Problem {
+	switch typ {
+	case wire.Parse:
+		name, text, _, _ := splitParse(msg)
+		l, _ := localOf(text)
+		if len(name) == 0 {
+			s.unnamed = nil
+		} else if s.statement(name) != nil {
+			return &Problem{Code: takenName, Message: "prepared statement " + quoted(string(name)) + " already exists"}
+		}
+		if p := s.parsedOwn(&l); p != nil {
+			return p
+		}
+		body := bytes.Clone(msg[wire.HeaderSize+len(name)+1:])
+		s.define(string(name), &Statement{client: string(name), local: l, body: body, text: len(text), verdict: l.verdict()})
+		s.scratch = append(s.scratch, wire.ParseComplete, 0, 0, 0, 4)
+	case wire.Bind:
+		portal, name, _, _ := splitBind(msg)
+		st := s.statement(name)
+		if st == nil {
+			return unknown(string(name))
+		}
+		formats, p := s.boundOwn(st, msg)
+		if p != nil {
+			return p
+		}
+		s.binds(portal, st.formatted(formats), nil)
+		s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
+	case wire.Describe:
+		kind, name, _ := splitTarget(msg)
+		st := s.here.st
+		if kind == 'S' {
+			st = s.statement(name)
+		}
+		if st == nil {
+			return absent(kind, name)
+		}
+		s.describeHere(st, kind == 'P')
+	case wire.Execute:
+		name, _, _ := cutString(msg[wire.HeaderSize:])
+		switch {
+		case s.here.st == nil:
+			return absent('P', name)
+		case s.here.ran:
+			return ranAlready(s.here.name)
+		}
+		s.here.ran = true
+		l := &s.here.st.local
+		if p := s.checkOwn(l.own); p != nil {
+			return p
+		}
+		s.runHere(l)
+	case wire.Close:
+		kind, name, _ := splitTarget(msg)
+		if kind == 'S' {
+			s.define(string(name), nil)
+		} else {
+			s.here.st = nil
+		}
+		s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
+	}
+	return nil
+}
+
+// absent is the server's error for a statement or a portal that is not there.
+func absent(kind byte, name []byte) *Problem {
+	if kind == 'S' {
+		return unknown(string(name))
+	}
+	return &Problem{Code: "34000", Message: "portal " + quoted(string(name)) + " does not exist"}
+}
+
+// ranAlready is the server's error for a portal that can be executed only once.
+func ranAlready(name []byte) *Problem {
+	return &Problem{Code: "55000", Message: "portal " + quoted(string(name)) + " cannot be run"}
+}
+
+// boundOwn reads what a Bind of a statement about the router's parameters says of
+// its columns' formats. The statement has no parameters.
+func (s *Session) boundOwn(st *Statement, msg []byte) (formats []int16, p *Problem) {
+	if st.local.kind != ownParameter {
+		return nil, nil
+	}
+	_, _, tail, ok := splitBind(msg)
+	given, rest, ok2 := shorts(tail)
+	if !ok || !ok2 || len(rest) < 2 {
+		return nil, &Problem{Code: "08P01", Message: "invalid message format"}
+	}
+	if n := binary.BigEndian.Uint16(rest); n > 0 {
+		return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement %s requires 0", n, quoted(st.client))}
+	}
+	formats, rest, ok = shorts(rest[2:])
+	if !ok || len(rest) > 0 || len(given) > 1 {
+		return nil, &Problem{Code: "08P01", Message: "invalid message format"}
+	}
+	if st.local.shows() {
+		if n := len(s.shows(st.local.own.Name)); len(formats) > 1 && len(formats) != n {
+			return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message has %d result formats but query has %d columns", len(formats), n)}
+		}
+	}
+	return formats, nil
+}
+
+// shorts reads a count and that many 16-bit integers.
+func shorts(b []byte) (ns []int16, rest []byte, ok bool) {
+	if len(b) < 2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	b = b[2:]
+	if len(b) < 2*n {
+		return nil, nil, false
+	}
+	for i := range n {
+		ns = append(ns, int16(binary.BigEndian.Uint16(b[2*i:])))
+	}
+	return ns, b[2*n:], true
+}
+
+// formatted gives the statement of a portal whose columns have the formats.
+func (st *Statement) formatted(formats []int16) *Statement {
+	if !st.local.shows() || len(formats) == 0 {
+		return st
+	}
+	portal := *st
+	portal.local.formats = formats
+	return &portal
+}

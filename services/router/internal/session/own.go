@@ -1,0 +1,232 @@
+package session
+
+import (
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// The router's own parameters (pgpilot.route, …) are set, reset and shown as those of
+// a server are, with its rules for transactions, but no server hears of it.
+
+// values gives what holds for the next statement.
+func (s *Session) values() override.Values {
+	return s.own.Over(s.base())
+}
+
+// base gives what holds where the session has set nothing.
+func (s *Session) base() override.Values {
+	return s.began.Over(s.env.Settings().Values)
+}
+
+// startOwn takes the parameters given in the startup message.
+func (s *Session) startOwn() {
+	for _, p := range s.rec.Own() {
+		if _, problem := s.began.Parse(p.Name, p.Value); problem != nil && s.rec.Live == nil {
+			s.problem = *ownProblem(problem)
+			s.problem.Fatal = true
+			return
+		}
+	}
+}
+
+// ownOf gives what is set of the router's parameters.
+func ownOf(list []settings.Change) (set override.Set) {
+	for _, c := range list {
+		if settings.IsOwn(c.Name) {
+			// Checked when it was set. What another version has let pass is not set here.
+			_, _ = set.Parse(c.Name, c.SQL)
+		}
+	}
+	return set
+}
+
+func ownProblem(p *override.Problem) *Problem {
+	return &Problem{Code: p.Code, Message: p.Message, Hint: p.Hint}
+}
+
+// ownQuery is a simple query that the router answers itself: statements about its
+// parameters, or one of them among others, which is an error.
+type ownQuery struct {
+	statements []settings.Own
+	problem    *Problem
+}
+
+// queryOwn answers a simple query all of whose statements are about the router's
+// parameters, and reports whether it is one.
+func (s *Session) queryOwn(text []byte) bool {
+	os, ok := settings.ParseOwn(text)
+	if ok {
+		s.answerOwn(&ownQuery{statements: os})
+	}
+	return ok
+}
+
+// mixesOwn answers a simple query that has a statement about the router's parameters
+// among others: they would have to be executed in two places. It reports whether it
+// is one.
+func (s *Session) mixesOwn(msg []byte) bool {
+	text, ok := wire.QueryText(msg)
+	if !ok {
+		return false
+	}
+	name := settings.FindOwn(text)
+	if name == "" {
+		return false
+	}
+	s.answerOwn(&ownQuery{problem: &Problem{
+		Code:    "0A000",
+		Message: "parameter " + quoted(name) + " cannot be set or shown in one string with other statements",
+		Hint:    "It is pgpilot's own. Send the statement by itself.",
+	}})
+	return true
+}
+
+// answerOwn answers such a query.
+func (s *Session) answerOwn(q *ownQuery) {
+	s.unnamed = nil // as with every simple query
+	if s.owed.unsure > 0 {
+		// The server may still answer what came before: it is asked for something that
+		// tells, and this is answered behind.
+		s.behind = q
+		o := s.simple(wire.Query)
+		o.how = hide
+		s.sendOwn(o, "")
+		return
+	}
+	from := len(s.scratch)
+	p := s.runQuery(q)
+	if p != nil && s.status == wire.InTransaction {
+		if from < len(s.scratch) {
+			s.toClient(from)
+		}
+		// The transaction fails on its server, too.
+		o := s.simple(wire.Query)
+		o.instead = p
+		s.sendOwn(o, "EXECUTE "+noStatement)
+		return
+	}
+	if p != nil {
+		s.encodeProblem(p)
+	}
+	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
+	s.toClient(from)
+}
+
+// answerBehind answers what has waited for the server to have answered what came
+// before. The transaction, if there is one, has failed with that.
+func (s *Session) answerBehind() {
+	from := len(s.scratch)
+	if p := s.runQuery(s.behind); p != nil {
+		s.encodeProblem(p)
+	}
+	s.behind = nil
+	s.toClient(from)
+}
+
+// sendOwn sends the connection in use a query of the router's.
+func (s *Session) sendOwn(o owed, text string) {
+	s.extended = false
+	from := len(s.built)
+	s.built = wire.AppendQuery(s.built, text)
+	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
+	s.owed.sent(o)
+	s.enter(Busy)
+}
+
+// runQuery executes the statements of a query and adds what they give, up to the
+// first that fails.
+func (s *Session) runQuery(q *ownQuery) *Problem {
+	if q.problem != nil {
+		return q.problem
+	}
+	for i := range q.statements {
+		o := &q.statements[i]
+		if p := s.checkOwn(o); p != nil {
+			if s.status == wire.Idle {
+				s.set.Failed()
+				s.endOwn()
+			}
+			return p
+		}
+		if o.Local && s.status == wire.Idle && len(q.statements) == 1 {
+			s.encodeWarning("25P01", "SET LOCAL can only be used in transaction blocks", "")
+		}
+		if o.Verb == settings.ShowOwn {
+			s.describeShow(o.Name, nil)
+			s.rowOfShow(o.Name, nil)
+		}
+		s.runOwn(o)
+		s.scratch = appendComplete(s.scratch, o.Verb.Tag())
+	}
+	s.endOwn()
+	return nil
+}
+
+// checkOwn gives the error of a statement about the router's parameters.
+func (s *Session) checkOwn(o *settings.Own) *Problem {
+	if s.status == wire.Failed {
+		return &aborted
+	}
+	var p *override.Problem
+	switch {
+	case o.Verb == settings.ShowOwn:
+		if !override.Known(o.Name) {
+			p = override.Unknown(o.Name)
+		}
+	case o.Resets():
+		p = override.Check(o.Name)
+	case o.Several:
+		if p = override.Check(o.Name); p == nil {
+			p = &override.Problem{Code: "22023", Message: "SET " + o.Name + " takes only one argument"}
+		}
+	default:
+		var set override.Set
+		_, p = set.Parse(o.Name, o.Value)
+	}
+	if p == nil {
+		return nil
+	}
+	return ownProblem(p)
+}
+
+// parsedOwn gives the error that a statement about the router's parameters causes when
+// it is parsed.
+func (s *Session) parsedOwn(l *local) *Problem {
+	if l.shows() && !override.Known(l.own.Name) {
+		return s.checkOwn(l.own)
+	}
+	return nil
+}
+
+// runOwn executes a statement that checkOwn has let pass. What is shown is the
+// caller's to show.
+func (s *Session) runOwn(o *settings.Own) {
+	if o.Verb == settings.ShowOwn {
+		return
+	}
+	c := settings.Change{Name: o.Name}
+	if !o.Resets() {
+		var set override.Set
+		c.SQL, _ = set.Parse(o.Name, o.Value)
+	}
+	kind := settings.Set
+	if o.Local {
+		kind = settings.Local
+	}
+	s.set.Ran(&settings.Command{Kind: kind, Changes: []settings.Change{c}}, nil)
+	s.changed()
+}
+
+// endOwn ends a request that no server has seen: outside of a transaction block what
+// it has set stays, if nothing of it has failed.
+func (s *Session) endOwn() {
+	if s.status != wire.Idle {
+		return
+	}
+	open := s.set.Open()
+	s.set.Ready(true)
+	if open {
+		s.changed()
+	}
+}

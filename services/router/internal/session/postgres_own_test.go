@@ -1,0 +1,66 @@
+package session_test
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// The router's parameter pgpilot.freshness, as a server would have it.
+
+const neverHint = `Give a time of at most 24h0m0s with a unit, such as "250ms", "5s" or "1min"; "0" stands for the configured limit.`
+
+func isOwn(text string) bool { return strings.Contains(text, "pgpilot.") }
+
+// hidesOwn checks that no server behind a router is sent a statement about one of the
+// router's parameters.
+func (p *postgres) hidesOwn(text string) {
+	if isOwn(text) && !p.direct {
+		broken("a server was sent %s", text)
+	}
+}
+
+// mixesOwn refuses a string with one among other statements, as the router does.
+func (p *postgres) mixesOwn(text string) bool {
+	name := settings.FindOwn([]byte(text))
+	if name == "" {
+		return false
+	}
+	os, ok := settings.ParseOwn([]byte(text))
+	if !ok {
+		p.error("0A000", "parameter \""+name+"\" cannot be set or shown in one string with other statements", "It is pgpilot's own. Send the statement by itself.")
+		return true
+	}
+	if len(os) == 1 && os[0].Local && p.status == wire.Idle {
+		p.say("NoticeResponse", "WARNING", "25P01", "SET LOCAL can only be used in transaction blocks")
+	}
+	return false
+}
+
+func (p *postgres) describeOwn(binary bool) {
+	d := pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("pgpilot.freshness"), DataTypeOID: 25, DataTypeSize: -1, TypeModifier: -1}}}
+	if binary {
+		d.Fields[0].Format = 1
+	}
+	b, err := d.Encode(nil)
+	if err != nil {
+		panic(err)
+	}
+	p.out = append(p.out, b...)
+}
+
+func (p *postgres) showOwn(simple bool) bool {
+	if simple {
+		p.describeOwn(false)
+	}
+	v := p.params.value("pgpilot.freshness")
+	if v == unset {
+		v = "0"
+	}
+	p.say("DataRow", strings.Trim(v, "'"))
+	p.say("CommandComplete", "SHOW")
+	return true
+}

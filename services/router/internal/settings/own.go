@@ -1,0 +1,160 @@
+package settings
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+)
+
+// The router has parameters of its own, whose names begin with ownPrefix. Servers
+// would take them for an application's and never say that a value is wrong: they do
+// not get to see them. A List keeps such a value as it is written, not as SQL, and
+// does not give it to connections.
+const (
+	ownWord   = "pgpilot"
+	ownPrefix = ownWord + "."
+)
+
+// IsOwn reports whether a parameter is the router's.
+func IsOwn(name string) bool { return strings.HasPrefix(name, ownPrefix) }
+
+// Verb is what a statement does with one of the router's parameters.
+type Verb uint8
+
+// The verbs.
+const (
+	SetOwn Verb = iota
+	ResetOwn
+	ShowOwn
+)
+
+// Tag gives the statement's command tag.
+func (v Verb) Tag() string { return [...]string{"SET", "RESET", "SHOW"}[v] }
+
+// Own is a statement about one of the router's parameters: SET, RESET or SHOW.
+type Own struct {
+	Verb Verb
+	// Local says that the value holds for the transaction only.
+	Local bool
+	// Name is the parameter's, in lower case.
+	Name string
+	// Value is what it is set to, without quotes. Default says that it is DEFAULT
+	// instead, Several that there is more than one value.
+	Value            string
+	Default, Several bool
+}
+
+// Resets reports whether the parameter gets back the value that the session began with.
+func (o *Own) Resets() bool { return o.Verb == ResetOwn || o.Default }
+
+// ParseOwn reads a statement string all of whose statements are about the router's
+// parameters.
+func ParseOwn(text []byte) (os []Own, ok bool) {
+	if len(text) > MaxText || !beginsOwn(text) || !bytes.Contains(bytes.ToLower(text), []byte(ownWord)) {
+		return nil, false
+	}
+	p := newParser(text)
+	for p.statement() {
+		o, ok := p.own()
+		if !ok {
+			return nil, false
+		}
+		os = append(os, o)
+	}
+	return os, p.err == nil && len(os) > 0
+}
+
+// FindOwn gives the name of one of the router's parameters that one of several
+// statements sets, resets or shows; empty if there is none.
+func FindOwn(text []byte) string {
+	// Of those with capital letters in it only the one in capitals is looked for: this
+	// is asked of every statement that is not a read.
+	if len(text) > MaxText || !bytes.Contains(text, []byte(ownWord)) && !bytes.Contains(text, []byte("PGPILOT")) {
+		return ""
+	}
+	p := newParser(text)
+	for p.statement() {
+		if o, ok := p.own(); ok {
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// beginsOwn reports whether a text may begin with SET, RESET or SHOW, or a comment.
+func beginsOwn(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	if len(text) < len("set x") {
+		return false
+	}
+	switch text[0] {
+	case '-', '/':
+		return true
+	case 's', 'S':
+		return text[1]|0x20 == 'e' && text[2]|0x20 == 't' || text[1]|0x20 == 'h'
+	}
+	return text[0]|0x20 == 'r'
+}
+
+// own reads the statement at hand.
+func (p *parser) own() (o Own, ok bool) {
+	switch {
+	case p.word("show"):
+		o.Verb = ShowOwn
+	case p.word("reset"):
+		o.Verb = ResetOwn
+	case !p.word("set"):
+		return o, false
+	case p.followed("session"):
+	case p.followed("local"):
+		o.Local = true
+	}
+	o.Name, ok = p.name()
+	switch {
+	case !ok || !IsOwn(o.Name):
+		return o, false
+	case o.Verb != SetOwn:
+		return o, len(p.toks) == 0
+	case !p.symbol("=") && !p.word("to"):
+		return o, false
+	case len(p.toks) == 1 && p.peek("default"):
+		o.Default = true
+		return o, true
+	}
+	if o.Value, ok = p.value(); !ok {
+		return o, false
+	}
+	for p.symbol(",") {
+		if _, ok := p.value(); !ok {
+			return o, false
+		}
+		o.Several = true
+	}
+	return o, len(p.toks) == 0
+}
+
+// value reads a constant or a word.
+func (p *parser) value() (string, bool) {
+	sign := ""
+	switch {
+	case p.symbol("-"):
+		sign = "-"
+	case p.symbol("+"):
+	}
+	if len(p.toks) == 0 {
+		return "", false
+	}
+	t := p.toks[0]
+	switch t.Kind {
+	case sqltoken.Integer, sqltoken.Float:
+		p.toks = p.toks[1:]
+		return sign + string(p.source(t)), true
+	case sqltoken.String:
+		p.toks = p.toks[1:]
+		v, ok := p.lexer.AppendString(nil, t)
+		return string(v), ok && sign == ""
+	}
+	v, ok := p.identifier()
+	return v, ok && sign == ""
+}
