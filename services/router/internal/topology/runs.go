@@ -85,9 +85,9 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 		}
 		n.ended = append(n.ended, n.incarnation)
 	}
+	n.asked, n.clock = 0, ""
 	n.run++
 	n.incarnation = inc
-	n.asked, n.clock = 0, ""
 	t.table.Backends[i].Replayed = lsn.Position{}
 	return true
 }
