@@ -120,7 +120,7 @@ func perform(t *testing.T, p plan) (*run, *consistency.History) {
 		"ALTER SYSTEM SET wal_keep_size = '8GB'", "SELECT pg_reload_conf()")
 	r.ok(r.cluster.WaitCaughtUp(r.ctx()))
 	r.pilot = stacktest.Start(t, stacktest.Options{Lab: r.cluster, Routers: routers, BinDir: p.binDir, Configure: func(c *config.Config) {
-		c.Fencing.Mode = p.mode
+		c.Fencing.Mode, c.Fencing.BoundedMS = p.mode, int(bound.Milliseconds())
 		c.Primary.Address = r.servers[0].wire.Addr()
 		for i := range c.Replicas {
 			c.Replicas[i].Address = r.servers[i+1].wire.Addr()

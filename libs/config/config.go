@@ -32,6 +32,7 @@ type Config struct {
 	Servers       Servers       `json:"backends"`
 	Health        Health        `json:"health"`
 	Failover      Failover      `json:"failover"`
+	Drain         Drain         `json:"drain"`
 	Fencing       Fencing       `json:"fencing"`
 	Routing       Routing       `json:"routing"`
 	Classify      Classify      `json:"classify"`
@@ -116,6 +117,13 @@ type Servers struct {
 	MaxConnections int `json:"max_connections"`
 }
 
+// Drain says how a router stops.
+type Drain struct {
+	// Timeout is how long its sessions may take to get to a point at which they can go to
+	// another router.
+	Timeout Duration `json:"timeout"`
+}
+
 // Failover says what happens while there is no primary.
 type Failover struct {
 	// Wait is how long a statement that needs the primary waits for one while it is
@@ -144,13 +152,27 @@ type Health struct {
 const (
 	// Relaxed reads on any healthy replica.
 	Relaxed = "relaxed"
+	// Bounded reads where what is shown is no older than Fencing.BoundedMS.
+	Bounded = "bounded"
 	// Strict reads only where the session's own writes are provably replayed.
 	Strict = "strict"
+	// Causal is Strict, and a session never sees an older state than it has seen.
+	Causal = "causal"
+	// Linear sees every write that was acknowledged to anybody before the read.
+	Linear = "linear"
+)
+
+// What becomes of a read that no replica can serve while the primary cannot be reached.
+const (
+	// Refuse gives an error.
+	Refuse = "error"
+	// Serve reads on a replica what may be older than the mode promises.
+	Serve = "serve"
 )
 
 // Fencing of reads.
 type Fencing struct {
-	// Mode is Relaxed or Strict.
+	// Mode is Relaxed, Bounded, Strict, Causal or Linear.
 	Mode string `json:"mode"`
 	// Wait is the longest a read waits for its fence to be settled before it goes
 	// to the primary.
@@ -158,9 +180,13 @@ type Fencing struct {
 	// BurstInterval is the pause between polls of a replica while a router waits
 	// for a position.
 	BurstInterval Duration `json:"burst_interval"`
-	// BoundedMS is how stale, in milliseconds, a read may be in the mode "bounded" of
-	// a later version. It is accepted and has no effect.
+	// BoundedMS is how stale, in milliseconds, a read may be in the mode Bounded.
 	BoundedMS int `json:"bounded_ms"`
+	// WaitPrimary is the longest wait, in the modes Causal and Linear, until the primary
+	// shows what replicas have shown.
+	WaitPrimary Duration `json:"wait_primary"`
+	// OnPrimaryLoss is Refuse or Serve.
+	OnPrimaryLoss string `json:"on_primary_loss"`
 }
 
 // Routing policies.
@@ -232,7 +258,8 @@ func Default() *Config {
 		Pool:          Pool{Mode: Transaction, MaxSize: 10, MaxWaiters: 1000, AcquireTimeout: Duration(5 * time.Second), IdleTimeout: Duration(5 * time.Minute), MaxLifetime: Duration(time.Hour), MaxPreparedStatements: 200},
 		Health:        Health{Interval: Duration(time.Second), Timeout: Duration(2 * time.Second), FailureThreshold: 3, BaseBackoff: Duration(time.Second), MaxBackoff: Duration(30 * time.Second), StaleAfter: Duration(3 * time.Second)},
 		Failover:      Failover{Wait: Duration(10 * time.Second)},
-		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond)},
+		Drain:         Drain{Timeout: Duration(10 * time.Second)},
+		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond), WaitPrimary: Duration(2 * time.Second), OnPrimaryLoss: Refuse},
 		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20, ParserTime: Duration(time.Second), ParserMemory: 384 << 20, ParserTree: 4 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222", Cluster: BusCluster{Routes: []string{}}},

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -33,7 +32,7 @@ const maxFreshness = Duration(24 * time.Hour)
 // validateOverrides checks what users and databases say for their sessions.
 func (p *problems) validateOverrides(c *Config) {
 	for i, u := range c.Users {
-		p.validateOverride(fmt.Sprintf("users[%d]", i), u.Fencing, u.Route, u.Freshness)
+		p.validateOverride(c, fmt.Sprintf("users[%d]", i), u.Fencing, u.Route, u.Freshness)
 	}
 	seen := map[string]int{}
 	for i, d := range c.Databases {
@@ -47,13 +46,18 @@ func (p *problems) validateOverrides(c *Config) {
 		default:
 			seen[d.Name] = i
 		}
-		p.validateOverride(path, d.Fencing, d.Route, d.Freshness)
+		p.validateOverride(c, path, d.Fencing, d.Route, d.Freshness)
 	}
 }
 
-func (p *problems) validateOverride(path, fencing, route string, freshness Duration) {
+func (p *problems) validateOverride(c *Config, path, fencing, route string, freshness Duration) {
 	if fencing != "" {
 		p.validateMode(join(path, "fencing"), fencing)
+		if freshness != 0 {
+			p.validateBound(c, join(path, "freshness"), fencing, freshness.D())
+		} else {
+			p.validateBound(c, "fencing.bounded_ms", fencing, c.bound())
+		}
 	}
 	if route != "" {
 		p.oneOf(join(path, "route"), route, RouteAuto, RoutePrimary, RouteReplica)
@@ -65,11 +69,23 @@ func (p *problems) validateOverride(path, fencing, route string, freshness Durat
 	}
 }
 
+// validateBound checks that the mode bounded has a bound, and one that can be kept.
+func (p *problems) validateBound(c *Config, path, mode string, bound time.Duration) {
+	switch interval := c.Health.Interval; {
+	case mode != Bounded:
+	case bound == 0:
+		p.invalid(path, "the mode \"bounded\" needs a bound: write how old, in milliseconds, a read may be")
+	case bound < interval.D():
+		p.invalid(path, "nothing is known of times shorter than between two polls: write at least %d, or lower health.interval (%s)", interval.D().Milliseconds(), interval)
+	}
+}
+
 // validateMode checks the name of a fencing mode.
 func (p *problems) validateMode(path, mode string) {
-	if slices.Contains(laterModes(), mode) {
-		p.invalid(path, "%q comes in a later version: this one has %s", mode, quotedList([]string{Strict, Relaxed}))
-		return
-	}
-	p.oneOf(path, mode, Strict, Relaxed)
+	p.oneOf(path, mode, Strict, Relaxed, Bounded, Causal, Linear)
+}
+
+// bound is fencing.bounded_ms.
+func (c *Config) bound() time.Duration {
+	return time.Duration(c.Fencing.BoundedMS) * time.Millisecond
 }

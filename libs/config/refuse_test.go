@@ -131,7 +131,11 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"database twice", `"databases": [{"name": "a"}, {"name": "a"}]`, []string{`:2: databases[1].name: "a" is already databases[0]: keep one of them`}},
 
 		// Numbers and words.
-		{"fencing of a later version", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.mode: "bounded" comes in a later version: this one has "strict" or "relaxed"`}},
+		{"no bound", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
+		{"no bound for a database", `"databases": [{"name": "d", "fencing": "bounded"}]`, []string{`: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
+		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
+		{"a bound below the interval of polls", `"fencing": {"mode": "bounded", "bounded_ms": 999}`, []string{`:2: fencing.bounded_ms: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
+		{"no such thing to do without a primary", `"fencing": {"on_primary_loss": "server"}`, []string{`:2: fencing.on_primary_loss: "server" is not known: did you mean "serve"?`}},
 		{"misspelt mode", `"fencing": {"mode": "stict"}`, []string{`:2: fencing.mode: "stict" is not known: did you mean "strict"?`}},
 		{"unknown pool mode", `"pool": {"mode": "statement"}`, []string{`:2: pool.mode: "statement" is not known: use "session" or "transaction"`}},
 		{"unknown policy", `"routing": {"policy": "round_robin"}`, []string{`:2: routing.policy: "round_robin" is not known: did you mean "round-robin"?`}},

@@ -22,9 +22,6 @@ const (
 	maxDuration = 720 * time.Hour
 )
 
-// laterModes are fencing modes of the design that this version does not have.
-func laterModes() []string { return []string{"bounded", "causal", "linear"} }
-
 // validate notes values that cannot work, one by one and together. It says
 // nothing about a key that is already blamed.
 func (p *problems) validate(c *Config) {
@@ -55,6 +52,7 @@ func (p *problems) validate(c *Config) {
 	p.positive("pool.idle_timeout", c.Pool.IdleTimeout)
 
 	p.notNegative("pool.max_lifetime", c.Pool.MaxLifetime, "for no limit")
+	p.notNegative("drain.timeout", c.Drain.Timeout, "to end sessions at once")
 	p.notNegative("failover.wait", c.Failover.Wait, "not to wait at all")
 
 	p.positive("health.interval", c.Health.Interval)
@@ -316,9 +314,12 @@ func (p *problems) validateMonitor(c *Config) {
 
 func (p *problems) validateFencing(c *Config) {
 	p.validateMode("fencing.mode", c.Fencing.Mode)
+	p.oneOf("fencing.on_primary_loss", c.Fencing.OnPrimaryLoss, Refuse, Serve)
+	p.positive("fencing.wait_primary", c.Fencing.WaitPrimary)
 	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)
+	p.validateBound(c, "fencing.bounded_ms", c.Fencing.Mode, c.bound())
 }
 
 // validateAddresses refuses two uses of one address.

@@ -38,6 +38,14 @@ func NewConn(c *net.UnixConn) *Conn { return &Conn{conn: c} }
 // Close ends the connection. A blocked Receive returns an error.
 func (c *Conn) Close() error { return c.conn.Close() }
 
+// Abandon gives the connection up: the peer's sends fail from now on, what it has sent
+// is still received, and then the connection ends. So it is never in doubt what the peer
+// has acknowledged.
+func (c *Conn) Abandon() {
+	_ = c.conn.CloseRead() // both fail only when it is closed already
+	_ = c.conn.CloseWrite()
+}
+
 // sendTimeout bounds a send: a peer that does not read for this long is stuck.
 const sendTimeout = 5 * time.Second
 
@@ -58,6 +66,11 @@ func (c *Conn) SendSession(r *Record, fds ...int) error {
 		return err
 	}
 	return c.send(TypeSession, body, fds)
+}
+
+// SendEncoded does the same with what Encode has made of the record.
+func (c *Conn) SendEncoded(payload []byte, fds ...int) error {
+	return c.send(TypeSession, payload, fds)
 }
 
 func (c *Conn) send(t Type, body []byte, fds []int) error {

@@ -50,6 +50,8 @@ type Live struct {
 	Leases []Lease `json:"leases,omitempty"`
 	// Canceled says that a cancel request has come for what is unread.
 	Canceled bool `json:"canceled,omitempty"`
+	// Warned says that the client has been told of a hint that is not understood.
+	Warned bool `json:"warned,omitempty"`
 	// WaitedMicros is how long what is at the head of the unread bytes has waited for a
 	// server connection.
 	WaitedMicros int64 `json:"waited_us,omitempty"`
@@ -145,6 +147,9 @@ type Fence struct {
 	// Seen is the server that the session has read from last and, if Unsettled, may only
 	// read from until a probe has settled what it saw there.
 	Seen *Seen `json:"seen,omitempty"`
+	// Aside says that a replica has been read since the primary was last used: that may
+	// not show yet what the replica has shown.
+	Aside bool `json:"aside,omitempty"`
 }
 
 // Seen is where a session has read.

@@ -15,8 +15,9 @@ type Type byte
 const (
 	// TypeHello opens a connection, in both directions. Body: Hello.
 	TypeHello Type = 'H'
-	// TypeSession hands a session over; its first descriptor is the client's. Body:
-	// a record's payload. It is answered with TypeAck or TypeRefuse.
+	// TypeSession hands a session over; its first descriptor is the client's, those of
+	// leased server connections follow. Body: a record's payload. It is answered with
+	// TypeAck or TypeRefuse. A router hands one over to a listener that parks.
 	TypeSession Type = 'S'
 	// TypeCancel asks for the cancellation of what a session runs. Body: Cancel.
 	TypeCancel Type = 'C'
@@ -24,16 +25,26 @@ const (
 	// carries their clients' bytes is going away. Those that are not the router's are
 	// none of its business. Body: Leave.
 	TypeLeave Type = 'L'
-	// TypeAck (router to listener) takes ownership of a session. Body: SessionRef.
+	// TypeAck (by who has been handed one) takes ownership of a session. Body:
+	// SessionRef.
 	TypeAck Type = 'A'
-	// TypeRefuse (router to listener) leaves a session with its sender. Body:
-	// SessionRef with a reason.
+	// TypeRefuse (likewise) leaves a session with its sender. Body: SessionRef with a
+	// reason.
 	TypeRefuse Type = 'R'
 	// TypeEnded (router to listener) says that sessions have ended. Body: Ended.
 	TypeEnded Type = 'E'
 	// TypeCanceled (router to listener) says that nothing is left to be done about a
 	// TypeCancel. Body: Canceled. Only routers whose Hello says so send it.
 	TypeCanceled Type = 'D'
+	// TypeBegan (router to listener) says that sessions are the router's now which it was
+	// not handed by this listener. Body: Began.
+	TypeBegan Type = 'B'
+	// TypeMoved (router to listener) says that sessions have left the router for somewhere
+	// else than this listener. Body: Moved.
+	TypeMoved Type = 'M'
+	// TypeStopping (router to listener) says that the router takes no more sessions and
+	// gives away those that it has. It has no body.
+	TypeStopping Type = 'Q'
 )
 
 // Hello introduces a service to its peer.
@@ -47,6 +58,8 @@ type Hello struct {
 	// Answers says that a router answers cancel requests that have a number. Those of
 	// earlier releases do not.
 	Answers bool `json:"answers_cancels,omitempty"`
+	// Parks says that a listener takes sessions back, for another router.
+	Parks bool `json:"parks,omitempty"`
 }
 
 // Cancel is a request to cancel what a session runs.
@@ -77,6 +90,16 @@ type Leave struct {
 
 // Ended names sessions that are no more.
 type Ended struct {
+	Sessions []string `json:"sessions"`
+}
+
+// Began names sessions that a router has begun.
+type Began struct {
+	Sessions []string `json:"sessions"`
+}
+
+// Moved names sessions that have left a router.
+type Moved struct {
 	Sessions []string `json:"sessions"`
 }
 

@@ -32,6 +32,27 @@ type Hint struct {
 
 const hintPrefix = "pgpilot:"
 
+// MayHint reports whether a text may hold hints. It costs little.
+func MayHint(text []byte) bool { return bytes.Contains(text, []byte(hintPrefix)) }
+
+// Hints returns the hints in all comments of a text, in order; see NewLexer.
+func Hints(text []byte, serverMajor int) ([]Hint, error) {
+	var hints []Hint
+	lx := NewLexer(text, serverMajor)
+	for {
+		t, err := lx.Next()
+		if err != nil {
+			return nil, err
+		}
+		if t.Kind == EOF {
+			return hints, nil
+		}
+		if t.IsComment() {
+			hints = appendHints(hints, text, t.Kind, t.Start, t.End)
+		}
+	}
+}
+
 // appendHints appends the hints of the comment text[start:end], delimiters included.
 func appendHints(hints []Hint, text []byte, kind Kind, start, end int) []Hint {
 	i := start + 2

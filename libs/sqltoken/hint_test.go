@@ -43,6 +43,10 @@ func TestHints(t *testing.T) {
 		if s := strings.Join(got, " "); s != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.text, s, tt.want)
 		}
+		alone, err := Hints([]byte(tt.text), 15)
+		if err != nil || !slices.Equal(alone, scan(t, tt.text).Hints) || len(alone) > 0 && !MayHint([]byte(tt.text)) {
+			t.Errorf("%q: Hints gives %v, %v", tt.text, alone, err)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,9 +32,12 @@ func main() { os.Exit(service.Main(rundir.Listener, serve)) }
 // saltSecret names the secret in the run directory that the users' salts come from.
 const saltSecret = "scram.key"
 
+// lingerTimeout is how long sessions that are parked may hold up the end.
+const lingerTimeout = 3 * time.Second
+
 // serve runs the listener until ctx ends. Order of the end: the clients' sockets
-// are closed, logins in progress and sessions over TLS finish, and only then the
-// connections to the routers and the relay are closed.
+// are closed, logins in progress and sessions over TLS finish, parked sessions find a
+// router, and only then the connections to the routers and the relay are closed.
 func serve(ctx context.Context, env *service.Env) error {
 	cfg := env.Config
 	secret, err := env.Dir.Secret(saltSecret, scram.SecretSize)
@@ -82,7 +86,12 @@ func serve(ctx context.Context, env *service.Env) error {
 	env.Log.Info("accepting clients", obs.KeyAddress, open.Addresses())
 	env.Health.Ready()
 
+	refuse := context.AfterFunc(ctx, fleet.Refuse)
+	defer refuse()
 	err = way.Run(accepting, open.Listeners, open.Close)
+	lingering, stopLingering := context.WithTimeout(around, lingerTimeout)
+	defer stopLingering()
+	fleet.Empty(lingering)
 	if ctx.Err() == nil {
 		err = errors.Join(context.Cause(accepting), err)
 	}

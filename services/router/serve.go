@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -16,10 +17,6 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/news"
 )
-
-// drainTimeout is how long sessions in the middle of something may go on after
-// SIGTERM.
-const drainTimeout = 10 * time.Second
 
 // secretName is the file of the run directory with the key of template keys, so
 // that what one router learns of a statement serves all of them.
@@ -55,8 +52,12 @@ func serve(ctx context.Context, env *service.Env) error {
 	loop, err = engine.New(engine.Options{
 		Config: env.Config, Log: env.Log, Secret: sqltoken.Secret(secret),
 		Judge: judge.Ask, Want: paper.Want,
-		Ended:   func(session string) { links.Ended(session) },
-		Metrics: engine.NewMetrics(env.Metrics),
+		Ended:    func(session string) { links.Ended(session) },
+		Began:    func(session string, from *intake.Link) { links.Began(session, from) },
+		Moved:    func(session string, to *intake.Link) { links.Moved(session, to) },
+		Stopping: func() { links.Stopping() },
+		Way:      func() *intake.Link { return links.Way() },
+		Metrics:  engine.NewMetrics(env.Metrics),
 	})
 	if err != nil {
 		return err
@@ -79,6 +80,8 @@ func serve(ctx context.Context, env *service.Env) error {
 	}
 	serving := make(chan error, 1)
 	go func() { serving <- links.Serve(ctx, socket) }()
+	var drain atomic.Int64 // drain.timeout
+	drain.Store(int64(env.Config.Drain.Timeout.D()))
 	wg.Go(func() { watchRouters(around, env, loop) })
 	wg.Go(func() {
 		for {
@@ -87,6 +90,7 @@ func serve(ctx context.Context, env *service.Env) error {
 				return
 			case c := <-env.Reloads:
 				loop.Reload(c)
+				drain.Store(int64(c.Drain.Timeout.D()))
 				judge.SetTimeout(c.Classify.Timeout.D())
 				judge.SetMaxText(c.Classify.MaxText)
 			}
@@ -103,7 +107,7 @@ func serve(ctx context.Context, env *service.Env) error {
 		loop.Stop(0)
 		return errors.Join(err, <-running)
 	}
-	loop.Stop(drainTimeout)
+	loop.Stop(time.Duration(drain.Load()))
 	return <-running
 }
 

@@ -15,6 +15,7 @@ const (
 	InvalidPassword      = "28P01"
 	TooManyConnections   = "53300"
 	QueryCanceled        = "57014"
+	AdminShutdown        = "57P01"
 	CannotConnectNow     = "57P03"
 )
 

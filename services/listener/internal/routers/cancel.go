@@ -38,6 +38,7 @@ func (c *cancellation) answered(found bool) {
 // or past the end of ctx. Cancel returns when the requests have left.
 func (f *Fleet) Cancel(ctx context.Context, key handoff.CancelKey, over func()) {
 	f.metrics.cancels.Inc()
+	f.cancelParked(key)
 	c, requests := f.cancellation()
 	var sends sync.WaitGroup
 	for l, n := range requests {

@@ -13,6 +13,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/services/listener/internal/parking"
 )
 
 const (
@@ -47,9 +48,20 @@ type Fleet struct {
 	log     *slog.Logger
 	metrics metrics
 
+	lot *parking.Lot
+	// places bounds how many parked sessions look for a router at a time: all the others
+	// would only be woken with them.
+	places chan struct{}
+	// work are the goroutines of parked sessions.
+	work sync.WaitGroup
+
 	state struct {
 		sync.Mutex
 		links map[*link]struct{}
+		// parked are the sessions that routers have given away, by id; closed says that no
+		// more are taken.
+		parked map[string]*parked
+		closed bool
 		// changed is closed and replaced whenever a session that found no router
 		// should look again.
 		changed chan struct{}
@@ -84,7 +96,9 @@ func New(dir *rundir.Dir, id string, book Book, reg prometheus.Registerer, log *
 			Help: "Cancel requests passed on to the routers.",
 		}),
 	}}
+	f.places = make(chan struct{}, window)
 	f.state.links = map[*link]struct{}{}
+	f.state.parked = map[string]*parked{}
 	f.state.changed = make(chan struct{})
 	reg.MustRegister(f.metrics.handovers, f.metrics.duration, f.metrics.parked, f.metrics.cancels,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -116,12 +130,25 @@ func (f *Fleet) signalLocked() {
 // Run keeps a connection to every running router until ctx ends, and waits for
 // everything it started.
 func (f *Fleet) Run(ctx context.Context) error {
+	lot, err := parking.New()
+	if err != nil {
+		return err
+	}
+	f.lot = lot
+	defer f.lot.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	wg.Go(func() {
+		if err := lot.Run(ctx); err != nil {
+			f.log.Error("parked sessions are not watched any more", obs.KeyError, err)
+		}
+	})
+	defer f.work.Wait()
+	defer stop()
 	listed := map[string]context.CancelFunc{}
-	err := f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
+	err = f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
 		gone := listed
 		listed = make(map[string]context.CancelFunc, len(now))
 		for _, in := range now {
@@ -207,7 +234,7 @@ func (f *Fleet) connect(ctx, listed context.Context, in rundir.Instance, log *sl
 	l.answers = hello.Answers
 	f.join(l, hello.Sessions)
 	log.Info("router connected", obs.KeyCount, len(hello.Sessions))
-	err = f.listen(l)
+	err = f.listen(ctx, l)
 	f.leave(l)
 	return true, err
 }
@@ -244,14 +271,20 @@ func (f *Fleet) leave(l *link) {
 }
 
 // listen acts on a router's messages until the connection ends.
-func (f *Fleet) listen(l *link) error {
+func (f *Fleet) listen(ctx context.Context, l *link) error {
 	for {
 		m, err := l.conn.Receive()
 		if err != nil {
 			return err
 		}
-		handoff.CloseFDs(m.FDs) // routers send none
 		l.heard.Store(int64(time.Since(l.made)))
+		if m.Type == handoff.TypeSession {
+			if err := f.receive(ctx, l, m); err != nil {
+				return err
+			}
+			continue
+		}
+		handoff.CloseFDs(m.FDs) // nothing else carries any
 		switch m.Type {
 		case handoff.TypeAck:
 			var ref handoff.SessionRef
@@ -278,6 +311,20 @@ func (f *Fleet) listen(l *link) error {
 				return err
 			}
 			f.canceled(l, answer)
+		case handoff.TypeBegan, handoff.TypeMoved:
+			var news handoff.Began // both have the same body
+			if err := m.Unmarshal(&news); err != nil {
+				return err
+			}
+			f.note(l, m.Type, news.Sessions)
+		case handoff.TypeStopping:
+			f.stops(l)
+		case handoff.TypeCancel:
+			var c handoff.Cancel
+			if err := m.Unmarshal(&c); err != nil {
+				return err
+			}
+			f.work.Go(func() { f.Cancel(ctx, c.CancelKey, func() {}) })
 		default: // of a newer router: everything that must be understood changes the version
 			f.log.Debug("unknown message from the router", obs.KeyPeer, "router."+l.id, obs.KeyReason, string(m.Type))
 		}
@@ -328,6 +375,7 @@ func (f *Fleet) Leave(sessions []string) {
 	for l := range f.state.links {
 		links = append(links, l)
 	}
+	f.endParkedLocked(sessions)
 	f.state.Unlock()
 	var wg sync.WaitGroup
 	for _, l := range links {
@@ -350,43 +398,87 @@ var ErrNoRouter = errors.New("no router took the session")
 // the caller must shut the socket down: a router may still find the session in its
 // queue.
 func (f *Fleet) HandOver(ctx context.Context, r *handoff.Record, fd int) error {
-	began := time.Now()
 	f.metrics.parked.Inc()
 	defer f.metrics.parked.Dec()
-	passed := map[*link]bool{} // routers that did not take it
+	return f.handOver(ctx, &passing{rec: r, fds: []int{fd}, absence: absence, passed: map[*link]bool{}})
+}
+
+// passing is a session on its way to a router.
+type passing struct {
+	rec *handoff.Record
+	fds []int
+	// absence is how long it waits while there is no router.
+	absence time.Duration
+	// passed are the routers that did not take it; if again is not zero, they are asked
+	// again after that time.
+	passed map[*link]bool
+	again  time.Duration
+	// ready is called before it is offered, if it is not nil, and stays when it was not
+	// taken. An error ends the hand-over.
+	ready func() error
+	stays func() error
+}
+
+func (f *Fleet) handOver(ctx context.Context, p *passing) error {
+	began := time.Now()
 	for {
-		l, answers, err := f.await(ctx, r.Session, passed)
+		l, answers, err := f.await(ctx, p)
 		if err != nil {
 			return err
 		}
-		a := f.offer(ctx, l, r, fd, answers)
+		if p.ready != nil {
+			if err := p.ready(); err != nil {
+				f.unreserve(l, p.rec.Session)
+				return err
+			}
+		}
+		a := f.offer(ctx, l, p.rec, p.fds, answers)
 		f.metrics.handovers.WithLabelValues(string(a)).Inc()
 		if a == acknowledged {
 			f.metrics.duration.Observe(time.Since(began).Seconds())
 			return nil
 		}
-		passed[l] = true
+		p.passed[l] = true
+		if p.stays != nil {
+			if err := p.stays(); err != nil {
+				return err
+			}
+		}
 	}
 }
 
+// unreserve gives a place on the way to a router back.
+func (f *Fleet) unreserve(l *link, session string) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	delete(l.pending, session)
+	f.signalLocked()
+}
+
 // await reserves a place on the way to a router. It waits for routers that are
-// there and busy, and for a short while for one to come.
-func (f *Fleet) await(ctx context.Context, session string, passed map[*link]bool) (*link, <-chan answer, error) {
+// there and busy, and for a while for one to come.
+func (f *Fleet) await(ctx context.Context, p *passing) (*link, <-chan answer, error) {
 	var absent <-chan time.Time // nil, which never fires, while there is a router
 	for {
-		l, answers, busy, changed := f.choose(session, passed)
+		l, answers, busy, changed := f.choose(p.rec.Session, p.passed)
 		switch {
 		case l != nil:
 			return l, answers, nil
 		case busy:
 			absent = nil
 		case absent == nil:
-			timer := time.NewTimer(absence)
+			timer := time.NewTimer(p.absence)
 			defer timer.Stop()
 			absent = timer.C
 		}
+		var again <-chan time.Time
+		if p.again > 0 && len(p.passed) > 0 {
+			again = time.After(p.again)
+		}
 		select {
 		case <-changed:
+		case <-again:
+			clear(p.passed)
 		case <-absent:
 			return nil, nil, ErrNoRouter
 		case <-ctx.Done():
@@ -403,7 +495,7 @@ func (f *Fleet) choose(session string, passed map[*link]bool) (_ *link, _ <-chan
 	var best *link
 	for l := range f.state.links {
 		switch {
-		case passed[l]:
+		case passed[l], l.stopping:
 		case len(l.pending) >= window:
 			busy = true
 		case best == nil, l.load() < best.load(), l.load() == best.load() && l.id < best.id:
@@ -420,8 +512,8 @@ func (f *Fleet) choose(session string, passed map[*link]bool) (_ *link, _ <-chan
 
 // offer sends a session to a router and waits for its answer. A router that falls
 // silent is given up: whatever it acknowledged until then still counts.
-func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fd int, answers <-chan answer) answer {
-	if err := l.conn.SendSession(r, fd); err != nil {
+func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fds []int, answers <-chan answer) answer {
+	if err := l.conn.SendSession(r, fds...); err != nil {
 		f.log.Warn("session was not handed over", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
 		l.abandon()
 		return <-answers // leave settles it

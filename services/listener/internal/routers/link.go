@@ -36,7 +36,9 @@ type link struct {
 	// answers says that the router answers cancel requests; it is set before the fleet
 	// has the link. cancels are those without an answer, by number, lastCancel the last
 	// of the numbers.
-	answers    bool
+	answers bool
+	// stopping says that the router gives its sessions away, and is to get none.
+	stopping   bool
 	cancels    map[uint64]*cancellation
 	lastCancel uint64
 }
@@ -69,7 +71,7 @@ func (l *link) greet(id string) (*handoff.Hello, error) {
 	if err := l.sock.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return nil, fmt.Errorf("greet router: %w", err)
 	}
-	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id}); err != nil {
+	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id, Parks: true}); err != nil {
 		return nil, err
 	}
 	m, err := l.conn.Receive()

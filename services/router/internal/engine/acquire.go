@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -21,21 +22,35 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	if r.Again {
 		e.metrics.failovers.Inc()
 	}
+	if r.Read && r.Fence.Timeline != e.timeline() {
+		c.follow()
+		r.Fence = c.s.Fence().Position()
+	}
+	e.complete(&r)
+	c.wait.request = r
+	c.cross.over = fence.Server{}
+	if !c.wait.fenced {
+		c.wait.since = e.now.Add(-c.wait.before)
+	}
+	c.wait.fenced, c.wait.before = false, 0
+	e.lend(c)
+}
+
+// complete adds to what a session asks what there is to know beside it.
+func (e *Engine) complete(r *route.Request) {
 	e.turn++
 	r.Turn = e.turn
 	r.Policy, r.MaxLag = e.policy, e.cfg.Routing.MaxLag.D()
 	r.Now = e.millis()
 	r.AllToPrimary = e.cfg.Routing.AllToPrimary
-	if r.Read && r.Fence.Timeline != e.timeline() {
-		c.follow()
-		r.Fence = c.s.Fence().Position()
+	if r.Mode.Remembers() && r.Fence.IsZero() {
+		// What is seen must be known to be of the primary's history.
+		r.Fence = lsn.Position{Timeline: e.timeline(), LSN: 1}
 	}
-	c.wait.request = r
-	if !c.wait.fenced {
-		c.wait.since = e.now
+	if r.Mode == fence.Bounded {
+		r.Bound = max(r.Bound, 1) // no bound: nothing is fresh enough
+		r.AsOf = max(e.clock.Now()-r.Bound, 1)
 	}
-	c.wait.fenced = false
-	e.lend(c)
 }
 
 // millis is the time for knowledge that fades.
@@ -56,6 +71,9 @@ func (e *Engine) lend(c *client) {
 	}
 	if choice.Reason == route.ReasonFenceFallback {
 		e.want(r.Fence)
+	}
+	if lost, ok := e.withoutPrimary(r, choice); ok {
+		choice = lost
 	}
 	if choice.Backend == route.None {
 		e.strand(c)
@@ -123,13 +141,13 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	// A session keeps its replica: while that one is behind, it reads from the
 	// primary.
 	e.want(r.Fence)
-	*r = route.Request{Reason: route.ReasonFenceFallback, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Again: r.Again, Turn: r.Turn}
+	*r = route.Request{Reason: route.ReasonFenceFallback, Mode: r.Mode, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Again: r.Again, Turn: r.Turn}
 	return c.conns[session.PrimarySlot]
 }
 
 func (e *Engine) reasonFor(s *server, r *route.Request) route.Reason {
 	if r.Read && s.slot == session.ReplicaSlot {
-		return route.ReasonRead
+		return r.OnReplica()
 	}
 	return r.Reason
 }
@@ -144,6 +162,13 @@ func slotOf(t *route.Table, backend int) session.Slot {
 // hand lends the connection.
 func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	e.unqueue(c)
+	if e.mustCross(c, s) {
+		if s.owner != c {
+			s.site.giveBack(s) // it is asked for again
+		}
+		e.barrier.join(c)
+		return
+	}
 	b := s.site.key.Backend
 	table := e.tracker.Table()
 	slot := slotOf(table, b)
@@ -151,6 +176,9 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 		slot = s.slot
 	} else {
 		table.Backends[b].Held++
+	}
+	if slot == session.PrimarySlot && c.wait.request.Mode.Fenced() && c.s.Fence().Parted(fence.Server{Backend: b, Run: s.Run}, e.timeline()) {
+		c.maybeLost()
 	}
 	s.owner, s.slot, s.served = c, slot, true
 	s.site.used, s.site.startup = e.now, s.Startup
@@ -222,6 +250,7 @@ func (p *site) unavailable() *session.Problem {
 // unqueue ends the session's wait for a connection, if it waits.
 func (e *Engine) unqueue(c *client) {
 	e.timers.Stop(&c.wait.due)
+	c.cross.active = false
 	if p := c.wait.in; p != nil {
 		p.Withdraw(c)
 		c.wait.in = nil
@@ -260,8 +289,15 @@ func (e *Engine) retryStranded() {
 	e.stranded = e.stranded[:0]
 }
 
-// runReady lets sessions go on that can.
+// runReady lets sessions go on that can, and those go away that are to.
 func (e *Engine) runReady() {
+	e.grantReady()
+	for e.sendAway() {
+		e.grantReady()
+	}
+}
+
+func (e *Engine) grantReady() {
 	for i := 0; i < len(e.ready); i++ {
 		g := e.ready[i]
 		e.ready[i] = grant{}
@@ -304,7 +340,7 @@ func (e *Engine) stillFits(c *client, s *server) bool {
 func (e *Engine) whyWaited(c *client, s *server) route.Reason {
 	r := &c.wait.request
 	if s.site.key.Backend != e.tracker.Table().Primary {
-		return route.ReasonRead
+		return r.OnReplica()
 	}
 	if !r.Read {
 		return r.Reason

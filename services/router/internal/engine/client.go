@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -40,10 +41,13 @@ type client struct {
 	folding bool
 
 	wait     waiting
+	cross    crossing
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
-	judging  uint64 // numbers the questions; an answer to an earlier one is late
+	// admission is the token that the session waits for, nil for none.
+	admission *admission
+	judging   uint64 // numbers the questions; an answer to an earlier one is late
 
 	// started is when the statement that runs was granted its connection; on is the
 	// backend it is counted on, -1 for none.
@@ -53,6 +57,13 @@ type client struct {
 
 	// stepped is the connection on which the session has last moved a sequence.
 	stepped *server
+
+	// leaves says that the session is to go to another router; stays, that it cannot.
+	leaves, stays bool
+	// queued says that it is among those that could go now; again is when it is offered
+	// again that nobody took.
+	queued bool
+	again  poll.Timer
 
 	closing bool // everything is said; close when it has left
 	// ended says that the client has closed its side with requests behind it that are
@@ -69,48 +80,56 @@ type client struct {
 type waiting struct {
 	request route.Request
 	since   time.Time
-	fenced  bool  // since counts from the wait for the fence
-	in      *site // the pool whose queue it is in
-	due     poll.Timer
+	fenced  bool // since counts from the wait for the fence
+	// before is how long the first statement has waited in another router.
+	before time.Duration
+	in     *site // the pool whose queue it is in
+	due    poll.Timer
 }
 
-// arrival is a session that has come and is not the router's yet.
+// arrival is a session that has come and is not the router's yet. Its client's descriptor
+// is the first.
 type arrival struct {
 	rec  *handoff.Record
-	fd   int
+	fds  []int
 	from *intake.Link
+	// canceled says that a cancel request has come for it, back that it was here before.
+	canceled, back bool
 }
 
 // Adopt takes a session over from a listener; from the link's goroutine. It begins
 // when its acknowledgement has left (Own).
-func (e *Engine) Adopt(rec *handoff.Record, fd int, from *intake.Link) bool {
-	answer := make(chan bool, 1)
+func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) error {
+	answer := make(chan error, 1)
 	if !e.Post(func() {
-		if e.stopping {
-			answer <- false
+		if err := e.admits(rec, len(fds)); err != nil {
+			answer <- err
 			return
 		}
 		if a, ok := e.arriving[rec.Session]; ok {
-			handoff.CloseFDs([]int{a.fd}) // over a link that the listener has given up
+			handoff.CloseFDs(a.fds) // over a link that the listener has given up
 		}
-		e.arriving[rec.Session] = arrival{rec, fd, from}
-		answer <- true
+		e.arriving[rec.Session] = arrival{rec: rec, fds: fds, from: from}
+		answer <- nil
 	}) {
-		return false
+		return errStopping
 	}
-	if !<-answer {
-		return false
+	if err := <-answer; err != nil {
+		return err
 	}
 	from.Ack(rec.Session)
-	return true
+	return nil
 }
+
+var errStopping = errors.New("the router is stopping")
 
 // Disown leaves an arrived session with its listener; from any goroutine.
 func (e *Engine) Disown(session string, from *intake.Link) {
 	e.Post(func() {
 		if a, ok := e.arriving[session]; ok && a.from == from {
 			delete(e.arriving, session)
-			handoff.CloseFDs([]int{a.fd})
+			handoff.CloseFDs(a.fds)
+			e.endIfEmpty()
 		}
 	})
 }
@@ -123,28 +142,48 @@ func (e *Engine) Own(session string, from *intake.Link) {
 			return
 		}
 		delete(e.arriving, session)
-		if err := e.begin(a); err != nil {
-			e.log.Error("cannot serve session", obs.KeySession, session, obs.KeyError, err)
-			poll.Hangup(a.fd)
-			e.opts.Ended(session)
-		}
+		e.opts.Began(session, from)
+		e.commence(a)
 	})
 }
 
+// commence begins a session that is the router's, or ends it if that is impossible.
+func (e *Engine) commence(a arrival) {
+	if err := e.begin(a); err != nil {
+		e.log.Error("cannot serve session", obs.KeySession, a.rec.Session, obs.KeyError, err)
+		for _, fd := range a.fds {
+			poll.Hangup(fd)
+		}
+		e.opts.Ended(a.rec.Session)
+		e.endIfEmpty()
+	}
+}
+
+// begin begins a session. After an error the descriptors are still the caller's.
 func (e *Engine) begin(a arrival) error {
 	rec := a.rec
 	c := &client{on: -1, log: e.log.With(obs.KeySession, rec.Session)}
-	if err := c.open(e, a.fd, c, poll.In|poll.PeerClosed); err != nil {
+	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.ServerStartup())}
+	if err := c.open(e, a.fds[0], c, poll.In|poll.PeerClosed); err != nil {
 		return err
 	}
-	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.ServerStartup())}
 	c.settings = e.settingsFor(c.login)
-	c.s = session.New(rec, c)
+	leased, err := e.takeLeases(c, rec, a.fds[1:])
+	if err != nil {
+		c.letLoose()
+		return err
+	}
+	c.s = session.Arrive(rec, c, leased)
 	c.context = sqltoken.NewContext(e.opts.Secret, rec.Database)
 	c.generation = e.cache.Generation(rec.Database)
 	e.clients[rec.Session] = c
 	e.byPID[rec.Cancel.PID] = c
-	e.metrics.Opened.Inc()
+	switch {
+	case rec.Live == nil && !a.back:
+		e.metrics.Opened.Inc()
+	case !a.back:
+		e.metrics.Arrived.Inc()
+	}
 	c.log.Debug("session taken", obs.KeyUser, rec.User, obs.KeyDatabase, rec.Database, obs.KeyClient, rec.Client)
 	if len(rec.Unread) > 0 {
 		c.unread = e.keep(rec.Unread)
@@ -153,12 +192,21 @@ func (e *Engine) begin(a arrival) error {
 	if params != nil {
 		c.learn(params)
 	}
+	if rec.Live != nil {
+		c.learn(rec.Live.Shown)
+		c.wait.before = time.Duration(rec.Live.WaitedMicros) * time.Microsecond
+	}
 	c.s.Start(params)
-	if e.stopping { // between arrival and acknowledgement
-		c.s.Stop()
+	if e.stopping && !a.back { // between arrival and acknowledgement
+		e.dismiss(c)
 	}
 	c.perform()
 	c.resume()
+	if (a.canceled || rec.Live != nil && rec.Live.Canceled) && len(rec.Unread) > 0 && !c.closed {
+		c.s.Cancel() // it was meant for what was unread
+		c.perform()
+		c.resume()
+	}
 	e.runReady()
 	return nil
 }
@@ -167,8 +215,11 @@ func (e *Engine) begin(a arrival) error {
 func (e *Engine) Sessions() []string {
 	answer := make(chan []string, 1)
 	if !e.Post(func() {
-		ids := make([]string, 0, len(e.clients))
+		ids := make([]string, 0, len(e.clients)+len(e.departing))
 		for id := range e.clients {
+			ids = append(ids, id)
+		}
+		for id := range e.departing {
 			ids = append(ids, id)
 		}
 		answer <- ids
@@ -315,8 +366,11 @@ func (c *client) resume() {
 		}
 		c.settle()
 		if c.closed || c.closing || len(c.unread) == 0 || c.s.Steps() == steps {
-			return
+			break
 		}
+	}
+	if c.leaves {
+		c.e.wouldLeave(c)
 	}
 }
 
@@ -352,19 +406,12 @@ func (c *client) destroy() {
 	for slot := range c.conns {
 		e.release(c, session.Slot(slot), session.Broken)
 	}
-	c.uncount()
-	e.withdraw(c)
-	e.timers.Stop(&c.lastWord)
-	id := c.s.Record().Session
-	delete(e.clients, id)
-	if e.byPID[c.s.Record().Cancel.PID] == c {
-		delete(e.byPID, c.s.Record().Cancel.PID)
-	}
+	e.forget(c)
 	c.hangup()
 	e.metrics.Closed.Inc()
-	e.opts.Ended(id)
+	e.opts.Ended(c.s.Record().Session)
 	c.log.Debug("session ended")
-	e.done = e.done || e.stopping && len(e.clients) == 0
+	e.endIfEmpty()
 }
 
 // lastWordTimeout is how long a closed session's last bytes may wait for its
@@ -387,7 +434,7 @@ func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
 	if !e.Post(func() {
 		c := e.byPID[key.PID]
 		if c == nil || !equalSecret(c.s.Record().Cancel.Secret, key.Secret) {
-			over(false)
+			over(e.cancelUnderway(key))
 			return
 		}
 		c.s.Cancel()
@@ -429,6 +476,15 @@ func (e *Engine) Leave(sessions []string) {
 
 // Settings implements session.Env.
 func (c *client) Settings() *session.Settings { return c.settings }
+
+// Serves implements session.Env.
+func (c *client) Serves(s *session.Session, by fence.Server) bool {
+	e := c.e
+	c.follow()
+	r := route.Request{Read: true, Strict: true, Mode: fence.Causal, Fence: s.Fence().Position(), Only: route.Set(0).With(by.Backend), Run: by.Run}
+	e.complete(&r)
+	return route.Eligible(e.tracker.Table(), &r, by.Backend)
+}
 
 // Keep implements session.Env.
 func (c *client) Keep(b []byte) []byte { return c.e.keep(b) }

@@ -13,8 +13,10 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/staleness"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/cache"
+	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -37,8 +39,16 @@ type Options struct {
 	Judge func(req verdict.Request, deliver func(verdict.Verdict, error))
 	// Want publishes a position that sessions wait for. It must not block.
 	Want func(lsn.Position)
-	// Ended reports that a session is no more. It must not block.
-	Ended   func(session string)
+	// Ended reports that a session is no more, Began that it is here, which from has
+	// brought, and Moved that it has left by way of to. They must not block.
+	Ended func(session string)
+	Began func(session string, from *intake.Link)
+	Moved func(session string, to *intake.Link)
+	// Stopping announces that no more sessions are taken.
+	Stopping func()
+	// Way gives the link to a listener that takes sessions, nil for none. It must not
+	// block.
+	Way     func() *intake.Link
 	Metrics *Metrics
 }
 
@@ -75,6 +85,9 @@ type Engine struct {
 	pools       map[poolKey]*site
 	routers     shareOfRouters
 	probe       probe
+	barrier     barrier
+	// clock is the machine's, by which it is known how old what replicas show is.
+	clock staleness.Clock
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
@@ -82,19 +95,25 @@ type Engine struct {
 	greetings map[upstream.Login][]handoff.Parameter
 
 	arriving map[string]arrival
-	clients  map[string]*client
-	byPID    map[uint32]*client
-	ready    []grant
-	stranded []*client
-	spare    [][]byte
+	// departing have been offered to a listener; leavers could be.
+	departing map[string]*departure
+	leavers   []*client
+	orphan    poll.Timer
+	clients   map[string]*client
+	byPID     map[uint32]*client
+	ready     []grant
+	stranded  []*client
+	spare     [][]byte
 
 	// complained is when it was last said that statements are taken for writes.
 	complained time.Time
 
 	stopping bool
-	done     bool
-	tick     poll.Timer
-	drain    poll.Timer
+	// overdue says that the time for sessions to leave is over.
+	overdue bool
+	done    bool
+	tick    poll.Timer
+	drain   poll.Timer
 
 	// work are the goroutines that the loop has started; they end with workCtx.
 	work     sync.WaitGroup
@@ -110,6 +129,7 @@ func New(o Options) (*Engine, error) {
 		pools:     map[poolKey]*site{},
 		greetings: map[upstream.Login][]handoff.Parameter{},
 		arriving:  map[string]arrival{},
+		departing: map[string]*departure{},
 		clients:   map[string]*client{},
 		byPID:     map[uint32]*client{},
 		cache:     cache.New(o.Config.Classify.CacheSize),
@@ -118,9 +138,13 @@ func New(o Options) (*Engine, error) {
 		began:     time.Now(),
 		now:       time.Now(),
 	}
-	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
-	err := e.apply(o.Config)
+	clock, err := staleness.OpenClock()
 	if err != nil {
+		return nil, err
+	}
+	e.clock = clock
+	e.tracker = topology.New([]string{o.Config.Primary.Name}, e.trackerSettings(o.Config))
+	if err = e.apply(o.Config); err != nil {
 		return nil, err
 	}
 	if e.poller, err = poll.New(); err != nil {
@@ -132,6 +156,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.workCtx, e.stopWork = context.WithCancel(context.Background())
 	e.probe.e = e
+	e.barrier.e, e.barrier.lines = e, map[int]*line{}
 	return e, nil
 }
 
@@ -193,7 +218,10 @@ func (e *Engine) close() {
 	e.work.Wait()
 	_ = e.inbox.Close() // runs what the goroutines posted last
 	for _, a := range e.arriving {
-		handoff.CloseFDs([]int{a.fd}) // never acknowledged
+		handoff.CloseFDs(a.fds) // never acknowledged
+	}
+	for _, d := range e.departing {
+		d.abandon()
 	}
 	for _, c := range e.clients {
 		c.destroy()
@@ -204,29 +232,11 @@ func (e *Engine) close() {
 		}
 	}
 	e.probe.hangup()
+	e.barrier.close()
 	for _, s := range e.servers {
 		s.connector.Close()
 	}
 	_ = e.poller.Close()
-}
-
-// Stop ends the router: from any goroutine. Sessions end when they are idle, and
-// all that are left after the given time.
-func (e *Engine) Stop(within time.Duration) {
-	e.Post(func() {
-		e.stopping = true
-		e.timers.Set(&e.drain, e.now.Add(within), func() {
-			for _, c := range e.clients {
-				c.s.Kill()
-				c.perform()
-			}
-		})
-		for _, c := range e.clients {
-			c.s.Stop()
-			c.perform()
-		}
-		e.done = len(e.clients) == 0
-	})
 }
 
 // everySecond does what needs no haste.
@@ -237,7 +247,9 @@ func (e *Engine) everySecond() {
 	e.settleServers()
 	e.metrics.gauges(e)
 	e.retryStranded()
+	e.lookAgain()
 	e.probe.start()
+	e.barrier.look()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 
@@ -279,6 +291,7 @@ func (e *Engine) apply(c *config.Config) error {
 	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
 	e.settings = session.Settings{
 		Values:     values,
+		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
 		MaxText:    c.Classify.MaxText,
 

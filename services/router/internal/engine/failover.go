@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -24,6 +25,7 @@ func (e *Engine) Topology(m bus.Topology) {
 			e.followPromotion()
 		}
 		e.probe.start()
+		e.barrier.start()
 		e.retryStranded()
 		e.runReady()
 	})
@@ -105,6 +107,30 @@ func (c *client) follow() bool {
 func (e *Engine) primaryAway() bool {
 	t := e.tracker.Table()
 	return t.Primary == route.None || t.Backends[t.Primary].Down
+}
+
+// withoutPrimary gives a replica for a read that would have to wait for a primary which
+// cannot be reached, where the operator wants an old answer rather than none. What the
+// session asks of it is forgotten for this read.
+func (e *Engine) withoutPrimary(r *route.Request, choice route.Choice) (route.Choice, bool) {
+	reads := r.Read || r.Reason == route.ReasonFenceFallback
+	if e.cfg.Fencing.OnPrimaryLoss != config.Serve || !reads || choice.Backend != e.tracker.Table().Primary || !e.primaryAway() {
+		return choice, false
+	}
+	old := route.Request{Read: true, Tried: r.Tried, Again: r.Again, AllToPrimary: r.AllToPrimary, Policy: r.Policy, Turn: r.Turn, Shape: r.Shape, Now: r.Now}
+	lost := route.Pick(e.tracker.Table(), &old)
+	if lost.Reason != route.ReasonRead {
+		return choice, false
+	}
+	*r = old
+	return route.Choice{Backend: lost.Backend, Reason: route.ReasonPrimaryLost}, true
+}
+
+// lookAgain has those who wait for a primary that cannot be reached look for a replica.
+func (e *Engine) lookAgain() {
+	if p := e.tracker.Table().Primary; e.cfg.Fencing.OnPrimaryLoss == config.Serve && p != route.None && e.primaryAway() {
+		e.evacuateWaiters(p)
+	}
 }
 
 // limitWait ends the session's wait after pool.acquire_timeout, counted from its

@@ -10,9 +10,13 @@ import (
 // up once, here.
 type Metrics struct {
 	Opened, Closed prometheus.Counter
-	decisions      [3][route.Reasons]prometheus.Counter
-	fallbacks      prometheus.Counter
-	failovers      prometheus.Counter
+	// Arrived and Moved count the sessions that have come from other routers and gone to
+	// others, MoveFailures those that nobody took when they were offered.
+	Arrived, Moved, MoveFailures prometheus.Counter
+	MoveTime                     prometheus.Observer
+	decisions                    [3][route.Reasons]prometheus.Counter
+	fallbacks                    prometheus.Counter
+	failovers                    prometheus.Counter
 	// Duration is by the role the statement ran on.
 	Duration  [3]prometheus.Observer
 	Unjudged  prometheus.Counter
@@ -20,14 +24,17 @@ type Metrics struct {
 	MaybeLost prometheus.Counter
 	FenceLost prometheus.Counter
 	// PrimaryChanges counts other servers becoming the primary, and doubts about it.
-	PrimaryChanges prometheus.Counter
-	Probes         prometheus.Counter
-	Settled        prometheus.Counter
-	ProbeFailures  prometheus.Counter
-	ProbeTime      prometheus.Observer
-	ProbeSessions  prometheus.Observer
-	Nudges         prometheus.Counter
-	NudgeFailures  prometheus.Counter
+	PrimaryChanges  prometheus.Counter
+	Probes          prometheus.Counter
+	Settled         prometheus.Counter
+	ProbeFailures   prometheus.Counter
+	ProbeTime       prometheus.Observer
+	ProbeSessions   prometheus.Observer
+	Nudges          prometheus.Counter
+	NudgeFailures   prometheus.Counter
+	BarrierRounds   prometheus.Counter
+	BarrierTimeouts prometheus.Counter
+	BarrierTime     prometheus.Observer
 
 	opened       *prometheus.CounterVec
 	breakerState *prometheus.GaugeVec
@@ -52,6 +59,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Opened:         counter("pgpilot_sessions_opened_total", "Client sessions taken over."),
 		Closed:         counter("pgpilot_sessions_closed_total", "Client sessions ended."),
+		Arrived:        counter("pgpilot_router_sessions_arrived_total", "Sessions that have come from another router."),
+		Moved:          counter("pgpilot_router_sessions_moved_total", "Sessions that have been given to a listener for another router."),
+		MoveFailures:   counter("pgpilot_router_session_moves_failed_total", "Times that a session was offered to a listener and not taken."),
 		fallbacks:      counter("pgpilot_fence_fallbacks_total", "Reads sent to the primary because no replica had provably replayed the session's last write."),
 		failovers:      counter("pgpilot_read_failovers_total", "Reads run again on another server before any of their answer was shown."),
 		Unjudged:       counter("pgpilot_router_unjudged_total", "Statements taken for writes because no classifier answered in time."),
@@ -74,12 +84,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		connections:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
 		waiters:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
+	m.BarrierRounds = counter("pgpilot_fence_barrier_rounds_total", "Times the primary was asked whether it shows what replicas have shown.")
+	m.BarrierTimeouts = counter("pgpilot_fence_barrier_timeouts_total", "Statements refused because the primary did not show within fencing.wait_primary what a replica may have shown.")
+	moveTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_router_session_move_seconds", Help: "Time from taking a session out of the loop to a listener's acknowledgement.", Buckets: prometheus.ExponentialBuckets(100e-6, 2, 14)})
+	reg.MustRegister(moveTime)
+	m.MoveTime = moveTime
 	probeTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_seconds", Help: "Time of one probe.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 14)})
 	probeSessions := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_probe_sessions", Help: "Sessions settled by one probe.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)})
-	m.ProbeTime, m.ProbeSessions = probeTime, probeSessions
+	barrierTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_fence_barrier_seconds", Help: "Time for which a use of the primary waited until that showed what replicas have shown.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 17)})
+	m.ProbeTime, m.ProbeSessions, m.BarrierTime = probeTime, probeSessions, barrierTime
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_routing_decisions_total", Help: "Routing decisions by target role and reason."}, []string{"target", "reason"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pgpilot_query_duration_seconds", Help: "Time from the grant of a connection to the end of the answer, by target role.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 18)}, []string{"target"})
-	reg.MustRegister(m.opened, m.breakerState, m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, probeSessions, decisions, duration)
+	reg.MustRegister(m.opened, m.breakerState, m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, probeSessions, barrierTime, decisions, duration)
 	for role := range m.decisions {
 		for why := range m.decisions[role] {
 			m.decisions[role][why] = decisions.WithLabelValues(route.Role(role).String(), route.Reason(why).String())

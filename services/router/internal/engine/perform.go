@@ -44,6 +44,8 @@ func (c *client) do(a session.Action) {
 		c.e.probe.join(c, a.Mark)
 	case session.OpAwaitFence:
 		c.awaitFence()
+	case session.OpAdmit:
+		c.admit(a.Token)
 	case session.OpCancel:
 		c.cancelOn(a.Slot)
 	case session.OpAnswered:
@@ -73,6 +75,7 @@ func (c *client) fenceReady() {
 func (e *Engine) withdraw(c *client) {
 	c.judging++
 	c.awaiting, c.wait.fenced = false, false
+	c.withdrawToken()
 	e.timers.Stop(&c.fenceDue)
 	e.unqueue(c)
 }

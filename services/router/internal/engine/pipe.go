@@ -128,6 +128,27 @@ func (p *pipe) received(b []byte) []byte {
 	return p.unread
 }
 
+// letGo forgets the descriptor without closing it: it is not watched any more, and
+// what could not be written or was not used is gone.
+func (p *pipe) letGo() {
+	if p.closed {
+		return
+	}
+	p.closed = true
+	_ = p.e.poller.Del(p.fd)
+	p.e.slots.remove(p.tok)
+	p.dropBuffers()
+}
+
+func (p *pipe) dropBuffers() {
+	for _, b := range [][]byte{p.out, p.unread} {
+		if b != nil {
+			p.e.drop(b)
+		}
+	}
+	p.out, p.unread = nil, nil
+}
+
 // hangup ends the connection, also for other processes that hold a copy.
 func (p *pipe) hangup() {
 	if p.closed {
@@ -137,10 +158,5 @@ func (p *pipe) hangup() {
 	_ = p.e.poller.Del(p.fd)
 	p.e.slots.remove(p.tok)
 	poll.Hangup(p.fd)
-	for _, b := range [][]byte{p.out, p.unread} {
-		if b != nil {
-			p.e.drop(b)
-		}
-	}
-	p.out, p.unread = nil, nil
+	p.dropBuffers()
 }

@@ -62,10 +62,11 @@ const (
 	toNudge
 )
 
-// settlement is a session's writes up to a mark, waiting for a position.
+// settlement is a session's writes up to a mark, waiting for a position, or a token.
 type settlement struct {
-	c    *client
-	mark uint64
+	c      *client
+	mark   uint64
+	admits *admission
 }
 
 var (
@@ -96,7 +97,7 @@ func mustEncode(ms ...pgproto3.FrontendMessage) []byte {
 
 // join settles the session's writes up to mark with the next probe.
 func (p *probe) join(c *client, mark uint64) {
-	p.group.Join(settlement{c, mark}, &c.place)
+	p.group.Join(settlement{c: c, mark: mark}, &c.place)
 	p.start()
 }
 
@@ -329,18 +330,27 @@ func (p *probe) settle() {
 	at := fence.Probe{Position: p.position, Server: p.server}
 	for i, st := range served {
 		served[i] = settlement{}
+		if st.admits != nil {
+			p.e.weigh(st.admits, at.Position)
+			continue
+		}
 		c := st.c
 		if c.closed {
 			continue
 		}
 		if !c.s.Settled(st.mark, at) {
-			p.e.metrics.MaybeLost.Inc()
-			c.log.Warn("a write was answered by a run of the primary that has ended; it may be lost")
-			c.s.Warn("01000", "the primary has restarted since this session's last write, which may be lost", "Check the data that was written last.")
+			c.maybeLost()
 			c.perform()
 		}
-		if c.awaiting && !c.s.Fence().Dirty() {
+		if c.awaiting && !c.s.Settling() {
 			c.fenceReady()
 		}
 	}
+}
+
+// maybeLost tells the client that the primary may lack what it has written or seen.
+func (c *client) maybeLost() {
+	c.e.metrics.MaybeLost.Inc()
+	c.log.Warn("what this session has written or read last was answered by a run of a server that has ended; it may be lost")
+	c.s.Warn("01000", "the primary has restarted or changed since this session's last write or read, which may be lost", "Check the data that was written last.")
 }

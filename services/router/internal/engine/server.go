@@ -17,6 +17,8 @@ type server struct {
 	pid    uint32
 	secret []byte
 	params []handoff.Parameter
+	// relayed says that its TLS state is this process's: it cannot go to another.
+	relayed bool
 	// statements is what it holds of prepared statements.
 	statements session.Statements
 

@@ -34,7 +34,7 @@ const (
 func (e *Engine) trackerSettings(c *config.Config) topology.Settings {
 	upTo := min(breakerUpTo, c.Health.MaxBackoff.D())
 	return topology.Settings{
-		StaleAfter: c.Health.StaleAfter.D(), SlowStart: c.Routing.SlowStart.D(),
+		StaleAfter: c.Health.StaleAfter.D(), SlowStart: c.Routing.SlowStart.D(), Clock: e.clock.Name,
 		Breaker: breaker.Settings{Base: min(breakerFrom, upTo), Max: upTo, Random: rand.Float64},
 	}
 }
@@ -130,6 +130,7 @@ func (e *Engine) giveUp(i int) {
 	s := e.servers[i]
 	e.log.Info("server is given up", obs.KeyBackend, s.name, obs.KeyAddress, s.address)
 	e.metrics.forget(s.name)
+	e.barrier.leave(i)
 	e.work.Go(s.connector.Close)
 	e.tracker.Release(i)
 }

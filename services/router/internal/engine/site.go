@@ -109,7 +109,7 @@ func (p *site) connected(startup string, m *upstream.Made) {
 	e := p.e
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
-	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters}
+	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, relayed: m.Relayed}
 	s.Startup, s.Made = startup, e.now
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
 	if err := s.open(e, m.FD, s, poll.In); err != nil {

@@ -16,6 +16,6 @@
 //
 // Beside that: the token in which an application carries a fence (Token), whether to
 // wait for a replica (Catchup), when to make the primary flush (Nudge), and whether
-// the primary shows what a replica has shown (Snapshot). Nothing here does I/O or
+// the primary shows what replicas have shown (Crossing). Nothing here does I/O or
 // reads a clock.
 package fence

@@ -66,3 +66,33 @@ func TestWritesOnTwoRunsAreNotBothSure(t *testing.T) {
 		t.Fatal("a later write is sure again")
 	}
 }
+
+func TestAnotherPrimaryMayLackWhatTheSessionKnows(t *testing.T) {
+	again := Server{Backend: 0, Run: 2}
+	for name, c := range map[string]struct {
+		do   func(*State)
+		from Server
+		on   lsn.Timeline
+		want bool
+	}{
+		"nothing is known":                   {func(*State) {}, again, 2, false},
+		"a write, the same run":              {func(s *State) { s.Wrote(primary) }, primary, 1, false},
+		"a write, another run":               {func(s *State) { s.Wrote(primary) }, again, 1, true},
+		"writes of two runs":                 {func(s *State) { s.Wrote(primary); s.Wrote(again) }, again, 1, true},
+		"a settled write":                    {func(s *State) { s.Wrote(primary); s.Settle(s.Mark(), at(100), primary) }, again, 1, false},
+		"read on the primary, the same run":  {func(s *State) { s.Saw(primary, 0) }, primary, 1, false},
+		"read on the primary, another run":   {func(s *State) { s.Saw(primary, 0) }, again, 1, true},
+		"read on a replica of its timeline":  {func(s *State) { s.Saw(replica, 1) }, again, 1, false},
+		"read on a replica of another":       {func(s *State) { s.Saw(replica, 1) }, replica, 2, true},
+		"a settled read on another timeline": {func(s *State) { s.Saw(replica, 1); s.Settle(s.Mark(), at(100), primary) }, again, 2, false},
+	} {
+		var s State
+		c.do(&s)
+		if got := s.Parted(c.from, c.on); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		if s.Parted(c.from, c.on) {
+			t.Errorf("%s: told twice", name)
+		}
+	}
+}

@@ -31,8 +31,8 @@ func ParseMode(name string) (Mode, bool) {
 	return Mode(max(i, 0)), i >= 0
 }
 
-// Available reports whether this version has the mode.
-func (m Mode) Available() bool { return m == Relaxed || m == Strict }
-
 // Fenced reports whether reads wait for the session's own writes.
 func (m Mode) Fenced() bool { return m >= Strict }
+
+// Remembers reports whether a session must never see an older state than it has seen.
+func (m Mode) Remembers() bool { return m >= Causal }

@@ -20,6 +20,15 @@ func (s *State) Saw(by Server, on lsn.Timeline) (moved bool) {
 // session has seen there is not covered by Position.
 func (s *State) Bound() (to Server, bound bool) { return s.home, s.seen > s.settled }
 
+// Seen reports whether the session has seen something that Position does not cover, and
+// on which timeline: that of a replica, 0 for the primary.
+func (s *State) Seen() (on lsn.Timeline, unsettled bool) {
+	if s.seen <= s.settled {
+		return 0, false
+	}
+	return s.timeline, true
+}
+
 // Arrived notes that a read has arrived which must see every write acknowledged to
 // anybody before: it waits for a probe that starts from now on. All reads that
 // arrive before the same probe share it.

@@ -51,6 +51,11 @@ func (s *State) Wrote(by Server) {
 	s.written, s.writer = s.clock, by
 }
 
+// Settled reports whether all that a session in the mode needs is covered by Position.
+func (s *State) Settled(m Mode) bool {
+	return !m.Fenced() || s.written <= s.settled && (m < Linear || s.arrived <= s.settled) && (m < Causal || s.seen <= s.settled)
+}
+
 // Mark stands for everything so far; it is given back to Settle.
 func (s *State) Mark() uint64 { return s.clock }
 
@@ -73,6 +78,20 @@ func (s *State) Settle(mark uint64, at lsn.Position, by Server) (sure bool) {
 	s.position = lsn.Max(s.position, at)
 	s.settled = mark
 	return sure
+}
+
+// Parted reports whether the given run of the primary, on that timeline, may lack what
+// the session has written or seen: another one has answered, or a replica of another
+// timeline. It does so once.
+func (s *State) Parted(from Server, on lsn.Timeline) bool {
+	parted := false
+	if s.Dirty() && (s.mixed || s.writer != from) {
+		s.writer, s.mixed, parted = from, false, true
+	}
+	if s.seen > s.settled && !s.shares(lsn.Position{Timeline: on}, from) {
+		s.seen, parted = 0, true
+	}
+	return parted
 }
 
 // Probe is what a probe of the primary has read.

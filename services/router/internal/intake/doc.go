@@ -4,5 +4,7 @@
 // stop nothing any more.
 //
 // A session belongs to the router from the moment it is acknowledged; the router
-// acknowledges once the client's socket is in its loop.
+// acknowledges once the client's socket is in its loop. The other way round, a session
+// that the router offers to a listener is the router's until the listener has
+// acknowledged it.
 package intake

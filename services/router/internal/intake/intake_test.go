@@ -47,7 +47,7 @@ func TestSessionAdopted(t *testing.T) {
 	}
 	st.await(t, "the session is owned", func() bool { return slices.Equal(st.owned, []string{"s1"}) })
 	st.set(func() {
-		if _, err := unix.Write(st.arrived["s1"], []byte("hi")); err != nil {
+		if _, err := unix.Write(st.arrived["s1"][0], []byte("hi")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -289,7 +289,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		other.expect(handoff.TypeAck, &ref)
 		st.await(t, "the session is owned", func() bool { return slices.Contains(st.owned, "x") })
 		st.set(func() {
-			handoff.CloseFDs([]int{st.arrived["x"]})
+			handoff.CloseFDs(st.arrived["x"])
 			delete(st.arrived, "x")
 			st.owned = nil
 		})

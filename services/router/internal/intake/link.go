@@ -12,17 +12,27 @@ type Link struct {
 	handler Handler
 	wake    chan struct{}
 
-	mu    sync.Mutex
-	queue linkQueue // guarded by mu
+	mu     sync.Mutex
+	queue  linkQueue // guarded by mu
+	offers offers    // guarded by mu
 }
 
 type linkQueue struct {
 	hello    *handoff.Hello
 	acks     []string
 	refused  []handoff.SessionRef
-	ended    []string
+	news     []news
+	offers   []*offer
+	cancels  []handoff.CancelKey
 	canceled []handoff.Canceled
+	stopping bool
 	closed   bool
+}
+
+// news of sessions, which are told in the order in which they came about.
+type news struct {
+	what    handoff.Type // TypeEnded, TypeBegan or TypeMoved
+	session string
 }
 
 func newLink(c *handoff.Conn, h Handler) *Link {
@@ -32,7 +42,9 @@ func newLink(c *handoff.Conn, h Handler) *Link {
 // Ack takes ownership of a session. The handler is told whether it has it: Own
 // when the acknowledgement has left, Disown when it could not.
 func (k *Link) Ack(session string) {
-	k.push(func(q *linkQueue) { q.acks = append(q.acks, session) })
+	if !k.push(func(q *linkQueue) { q.acks = append(q.acks, session) }) {
+		k.handler.Disown(session, k)
+	}
 }
 
 func (k *Link) greet(h handoff.Hello) { k.push(func(q *linkQueue) { q.hello = &h }) }
@@ -41,8 +53,14 @@ func (k *Link) refuse(session, why string) {
 	k.push(func(q *linkQueue) { q.refused = append(q.refused, handoff.SessionRef{Session: session, Reason: why}) })
 }
 
-func (k *Link) ended(session string) {
-	k.push(func(q *linkQueue) { q.ended = append(q.ended, session) })
+func (k *Link) tell(what handoff.Type, session string) {
+	k.push(func(q *linkQueue) { q.news = append(q.news, news{what, session}) })
+}
+
+// Cancel asks for the cancellation of what a session runs that has left by way of this
+// link.
+func (k *Link) Cancel(key handoff.CancelKey) {
+	k.push(func(q *linkQueue) { q.cancels = append(q.cancels, key) })
 }
 
 // canceled answers a cancel request, if it has a number: those of earlier listeners have
@@ -53,14 +71,20 @@ func (k *Link) canceled(request uint64, found bool) {
 	}
 }
 
-func (k *Link) push(add func(*linkQueue)) {
+// push adds to the queue. It reports false when the link is closed: then nobody looks
+// at the queue again.
+func (k *Link) push(add func(*linkQueue)) bool {
 	k.mu.Lock()
-	add(&k.queue)
+	closed := k.queue.closed
+	if !closed {
+		add(&k.queue)
+	}
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
 	default:
 	}
+	return !closed
 }
 
 func (k *Link) close() {
@@ -90,8 +114,11 @@ func (k *Link) write() {
 		}
 		q.acks = append(q.acks, n.acks...)
 		q.refused = append(q.refused, n.refused...)
-		q.ended = append(q.ended, n.ended...)
+		q.news = append(q.news, n.news...)
+		q.offers = append(q.offers, n.offers...)
+		q.cancels = append(q.cancels, n.cancels...)
 		q.canceled = append(q.canceled, n.canceled...)
+		q.stopping = q.stopping || n.stopping
 		greeted = greeted || q.hello != nil
 		if n.closed {
 			break
@@ -100,11 +127,14 @@ func (k *Link) write() {
 			continue
 		}
 		if err := k.send(&q); err != nil {
-			k.conn.Close() // the reading side sees it and closes the link
+			k.conn.Abandon() // the reading side sees it and closes the link
 		}
 	}
 	for _, s := range q.acks {
 		k.handler.Disown(s, k)
+	}
+	for _, o := range q.offers {
+		o.done(Kept)
 	}
 }
 
@@ -129,17 +159,51 @@ func (k *Link) send(q *linkQueue) error {
 		}
 		q.refused = q.refused[1:]
 	}
-	if len(q.ended) > 0 {
-		if err := k.conn.Send(handoff.TypeEnded, handoff.Ended{Sessions: q.ended}); err != nil {
+	if q.stopping {
+		if err := k.conn.Send(handoff.TypeStopping, struct{}{}); err != nil {
 			return err
 		}
-		q.ended = nil
+		q.stopping = false
+	}
+	if err := k.sendNews(q); err != nil {
+		return err
+	}
+	for len(q.offers) > 0 {
+		o := q.offers[0]
+		q.offers = q.offers[1:]
+		if err := k.sendOffer(o); err != nil {
+			return err
+		}
+	}
+	for len(q.cancels) > 0 {
+		if err := k.conn.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: q.cancels[0]}); err != nil {
+			return err
+		}
+		q.cancels = q.cancels[1:]
 	}
 	for len(q.canceled) > 0 {
 		if err := k.conn.Send(handoff.TypeCanceled, q.canceled[0]); err != nil {
 			return err
 		}
 		q.canceled = q.canceled[1:]
+	}
+	return nil
+}
+
+// sendNews sends the news, those of one kind that follow each other together.
+func (k *Link) sendNews(q *linkQueue) error {
+	for len(q.news) > 0 {
+		what, n := q.news[0].what, 0
+		var ids []string
+		for n < len(q.news) && q.news[n].what == what {
+			ids = append(ids, q.news[n].session)
+			n++
+		}
+		// All three have the same body.
+		if err := k.conn.Send(what, handoff.Ended{Sessions: ids}); err != nil {
+			return err
+		}
+		q.news = q.news[n:]
 	}
 	return nil
 }

@@ -17,10 +17,10 @@ import (
 // Handler is the router behind the socket. Its methods are called from the
 // connections' goroutines.
 type Handler interface {
-	// Adopt takes a session and its client's descriptor and acknowledges the session
-	// to the link. It reports whether it has taken them; if not, the descriptor is
-	// still the caller's.
-	Adopt(rec *handoff.Record, fd int, from *Link) bool
+	// Adopt takes a session with its client's descriptor and those of its leases, and
+	// acknowledges the session to the link. An error says why it has not; then the
+	// descriptors are still the caller's.
+	Adopt(rec *handoff.Record, fds []int, from *Link) error
 	// Own says that the acknowledgement has left: the session is the router's alone.
 	// Nothing may be read from or sent to its client before.
 	Own(session string, from *Link)
@@ -36,6 +36,8 @@ type Handler interface {
 	Leave(sessions []string)
 	// Sessions lists the sessions that are here.
 	Sessions() []string
+	// WayOut says that there is a listener that takes sessions (Server.Way).
+	WayOut()
 }
 
 // Server accepts listeners.
@@ -88,11 +90,30 @@ func (s *Server) Serve(ctx context.Context, l Listener) error {
 }
 
 // Ended tells every listener that a session is no more.
-func (s *Server) Ended(session string) {
+func (s *Server) Ended(session string) { s.tell(handoff.TypeEnded, session, nil) }
+
+// Began tells every listener but the one that has brought it that a session is here.
+func (s *Server) Began(session string, from *Link) { s.tell(handoff.TypeBegan, session, from) }
+
+// Moved tells every listener but the one that has taken it that a session has left.
+func (s *Server) Moved(session string, to *Link) { s.tell(handoff.TypeMoved, session, to) }
+
+func (s *Server) tell(what handoff.Type, session string, but *Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := range s.links {
-		k.ended(session)
+		if k != but {
+			k.tell(what, session)
+		}
+	}
+}
+
+// Stopping tells every listener that no more sessions are taken.
+func (s *Server) Stopping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.links {
+		k.push(func(q *linkQueue) { q.stopping = true })
 	}
 }
 
@@ -111,6 +132,7 @@ func (s *Server) attend(k *Link) {
 	var writer sync.WaitGroup
 	writer.Go(k.write)
 	err := s.converse(k)
+	k.endOffers(err)
 	s.mu.Lock()
 	delete(s.links, k)
 	s.mu.Unlock()
@@ -135,14 +157,34 @@ func (s *Server) converse(k *Link) error {
 		return fmt.Errorf("listener %s speaks version %d, this router %d: run services of one release", hello.ID, hello.V, handoff.ProtocolVersion)
 	}
 	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions(), Answers: true})
+	if hello.Parks {
+		k.mu.Lock()
+		k.offers.parks = true
+		k.mu.Unlock()
+		s.handler.WayOut()
+	}
 	for {
 		m, err := k.conn.Receive()
 		if err != nil {
 			return err
 		}
+		k.hears()
 		switch m.Type {
 		case handoff.TypeSession:
 			s.session(k, m)
+			continue
+		case handoff.TypeAck, handoff.TypeRefuse:
+			handoff.CloseFDs(m.FDs)
+			var ref handoff.SessionRef
+			if err := m.Unmarshal(&ref); err != nil {
+				return err
+			}
+			outcome := Taken
+			if m.Type == handoff.TypeRefuse {
+				outcome = Kept
+				s.log.Info("listener refused a session", obs.KeySession, ref.Session, obs.KeyReason, ref.Reason)
+			}
+			k.settle(ref.Session, outcome)
 			continue
 		case handoff.TypeCancel:
 			var c handoff.Cancel
@@ -166,18 +208,20 @@ func (s *Server) converse(k *Link) error {
 // session adopts one session or leaves it with its sender.
 func (s *Server) session(k *Link, m *handoff.Message) {
 	rec, err := handoff.DecodeRecord(m.Body)
-	if err != nil || len(m.FDs) != 1 {
-		handoff.CloseFDs(m.FDs)
-		s.log.Error("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
-		if rec != nil {
-			k.refuse(rec.Session, fmt.Sprintf("it came with %d descriptors instead of 1", len(m.FDs)))
-			return
-		}
-		k.close() // which session it was is unknown: the listener gives all that are pending to others
+	if err == nil && len(m.FDs) == 0 {
+		err = errors.New("it came without descriptors")
+	}
+	if err == nil {
+		err = s.handler.Adopt(rec, m.FDs, k)
+	}
+	if err == nil {
 		return
 	}
-	if !s.handler.Adopt(rec, m.FDs[0], k) {
-		handoff.CloseFDs(m.FDs)
-		k.refuse(rec.Session, "the router is stopping")
+	handoff.CloseFDs(m.FDs)
+	s.log.Warn("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
+	if rec == nil {
+		k.conn.Abandon() // which session it was is unknown: the listener gives all that are pending to others
+		return
 	}
+	k.refuse(rec.Session, err.Error())
 }

@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -28,7 +29,8 @@ type router struct {
 	refuse   bool
 	hold     chan struct{} // Sessions waits for it, if there is one
 	adopting func()        // runs before a session is taken, if there is one
-	arrived  map[string]int
+	arrived  map[string][]int
+	wayOut   int
 	owned    []string
 	disowned []string
 	canceled []handoff.CancelKey
@@ -38,7 +40,7 @@ type router struct {
 }
 
 func newRouter() *router {
-	return &router{arrived: map[string]int{}, changed: make(chan struct{}, 1000)}
+	return &router{arrived: map[string][]int{}, changed: make(chan struct{}, 1000)}
 }
 
 func (r *router) change(f func()) {
@@ -48,19 +50,24 @@ func (r *router) change(f func()) {
 	r.changed <- struct{}{}
 }
 
-func (r *router) Adopt(rec *handoff.Record, fd int, from *Link) bool {
+func (r *router) Adopt(rec *handoff.Record, fds []int, from *Link) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.adopting != nil {
 		r.adopting()
 	}
 	if r.refuse {
-		return false
+		return errors.New("the router is stopping")
 	}
-	r.arrived[rec.Session] = fd
+	if len(fds) != 1 {
+		return fmt.Errorf("it came with %d descriptors instead of 1", len(fds))
+	}
+	r.arrived[rec.Session] = fds
 	from.Ack(rec.Session)
-	return true
+	return nil
 }
+
+func (r *router) WayOut() { r.change(func() { r.wayOut++ }) }
 
 func (r *router) Own(session string, _ *Link) {
 	r.change(func() { r.owned = append(r.owned, session) })
@@ -69,7 +76,7 @@ func (r *router) Own(session string, _ *Link) {
 func (r *router) Disown(session string, _ *Link) {
 	r.change(func() {
 		r.disowned = append(r.disowned, session)
-		handoff.CloseFDs([]int{r.arrived[session]})
+		handoff.CloseFDs(r.arrived[session])
 		delete(r.arrived, session)
 	})
 }
@@ -144,8 +151,8 @@ func newStage(t *testing.T) *stage {
 			t.Errorf("Serve: %v", err)
 		}
 		st.s.Close()
-		for _, fd := range st.arrived {
-			handoff.CloseFDs([]int{fd})
+		for _, fds := range st.arrived {
+			handoff.CloseFDs(fds)
 		}
 	})
 	return st

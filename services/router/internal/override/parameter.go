@@ -81,8 +81,8 @@ func (s *Set) Parse(name, value string) (string, *Problem) {
 		s.SetRoute(Route(i))
 	case FencingName:
 		m, ok := fence.ParseMode(word)
-		if !ok || !m.Available() {
-			return "", refuseMode(name, value, ok)
+		if !ok {
+			return "", invalid(name, value, "Available values: "+modes()+".")
 		}
 		s.SetMode(m)
 	case FreshnessName:
@@ -99,19 +99,13 @@ func invalid(name, value, hint string) *Problem {
 	return &Problem{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), Hint: hint}
 }
 
-// refuseMode refuses a mode that is not known, or not in this version.
-func refuseMode(name, value string, known bool) *Problem {
-	var have []string
+// modes lists the fencing modes.
+func modes() string {
+	var names []string
 	for m := fence.Relaxed; m <= fence.Linear; m++ {
-		if m.Available() {
-			have = append(have, m.String())
-		}
+		names = append(names, m.String())
 	}
-	p := invalid(name, value, "Available values: "+strings.Join(have, ", ")+".")
-	if known {
-		p.Hint += " This mode comes in a later version."
-	}
-	return p
+	return strings.Join(names, ", ")
 }
 
 // Show writes the value of a parameter that can be set.

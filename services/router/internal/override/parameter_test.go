@@ -62,13 +62,38 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestModesAreRefusedUntilTheyWork: a mode that is not there must not be taken for a
-// weaker one.
-func TestModesAreRefusedUntilTheyWork(t *testing.T) {
+func TestEveryModeCanBeSet(t *testing.T) {
 	for m := fence.Relaxed; m <= fence.Linear; m++ {
 		var set Set
-		if _, p := set.Parse(FencingName, m.String()); (p == nil) != m.Available() {
-			t.Errorf("%s: %v, available: %v", m, p, m.Available())
+		if shown, p := set.Parse(FencingName, m.String()); p != nil || shown != m.String() || set.Over(Values{}).Mode != m {
+			t.Errorf("%s: %q, %v", m, shown, p)
+		}
+	}
+}
+
+// TestBoth joins what statements of one sequence ask for.
+func TestBoth(t *testing.T) {
+	var primary, replica, second, minute, none Set
+	primary.SetRoute(Primary)
+	replica.SetRoute(Replica)
+	second.SetFreshness(time.Second)
+	minute.SetFreshness(time.Minute)
+	for _, c := range []struct {
+		a, b Set
+		want Values
+	}{
+		{none, none, Values{}},
+		{primary, replica, Values{Route: Primary}},
+		{replica, primary, Values{Route: Primary}},
+		{replica, none, Values{Route: Replica}},
+		{none, replica, Values{Route: Replica}},
+		{second, minute, Values{Freshness: time.Second}},
+		{minute, second, Values{Freshness: time.Second}},
+		{minute, primary, Values{Route: Primary, Freshness: time.Minute}},
+	} {
+		both := c.a.Both(c.b)
+		if got := both.Over(Values{}); got != c.want {
+			t.Errorf("%+v and %+v are %+v, want %+v", c.a, c.b, got, c.want)
 		}
 	}
 }

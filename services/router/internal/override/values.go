@@ -54,6 +54,22 @@ func (s *Set) SetFreshness(d time.Duration) { s.values.Freshness, s.freshness = 
 // Routed reports whether it asks for a route.
 func (s *Set) Routed() bool { return s.route }
 
+// Both gives what satisfies two that are asked for in the same place: the primary
+// rather than a replica, and the shorter time.
+func (s *Set) Both(other Set) Set {
+	both := *s
+	if other.route && (!both.route || other.values.Route == Primary) {
+		both.SetRoute(other.values.Route)
+	}
+	if other.mode && (!both.mode || other.values.Mode > both.values.Mode) {
+		both.SetMode(other.values.Mode)
+	}
+	if f := other.values.Freshness; other.freshness && (!both.freshness || f > 0 && (both.values.Freshness == 0 || f < both.values.Freshness)) {
+		both.SetFreshness(f)
+	}
+	return both
+}
+
 // Over gives the values with what a closer place asks for.
 func (s *Set) Over(v Values) Values {
 	if s.route {

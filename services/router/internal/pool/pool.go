@@ -183,6 +183,10 @@ func (p *Pool[C, W]) Connected(startup string) {
 	p.lent++
 }
 
+// Adopt takes a connection that has been made elsewhere; it counts as lent until it is
+// put back, whether there was room for it or not.
+func (p *Pool[C, W]) Adopt() { p.lent++ }
+
 // ConnectFailed notes that a connection could not be made. If those who wanted
 // its like are to give up waiting, they are removed and given.
 func (p *Pool[C, W]) ConnectFailed(startup string, giveUp bool) []W {

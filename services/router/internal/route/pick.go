@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 )
 
 // Policy chooses among the replicas that may serve a read.
@@ -57,14 +58,21 @@ const (
 	ReasonLogin
 	// ReasonLagging: a read, but every usable replica lags more than routing.max_lag.
 	ReasonLagging
+	// ReasonHint: a read that a hint in the statement has sent where it went.
+	ReasonHint
 	// ReasonOverride: a read for which the session, its user or its database asks for
 	// the primary.
 	ReasonOverride
+	// ReasonPrimaryLost: a read that may be older than its session asks for, because the
+	// primary cannot be reached and fencing.on_primary_loss says "serve".
+	ReasonPrimaryLost
+	// ReasonStale: a read, but no usable replica is known to be as fresh as it must be.
+	ReasonStale
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "override"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "hint", "override", "primary_lost", "stale"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -77,6 +85,15 @@ type Request struct {
 	// otherwise.
 	Read, Strict bool
 	Fence        lsn.Position
+	// Mode is that of the session.
+	Mode fence.Mode
+	// Only, if it is not empty, are the backends that may serve the read, in the run
+	// Run: what its session has seen there is not known to be anywhere else.
+	Only Set
+	Run  uint32
+	// Bound is how old what it shows may be, AsOf the moment that follows from it. 0: it
+	// does not matter.
+	Bound, AsOf time.Duration
 	// Tried are the backends that have failed this statement already, or refuse what
 	// it needs. Again says that it has been sent to one of them.
 	Tried Set
@@ -84,6 +101,10 @@ type Request struct {
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy
+	// Freshness is how old an answer the session or the statement allows; 0: any. Hinted
+	// says that a hint asks for a route.
+	Freshness time.Duration
+	Hinted    bool
 	// MaxLag excludes replicas that lag more. 0: none.
 	MaxLag time.Duration
 	// Turn is any number that grows with every request.
@@ -127,7 +148,15 @@ func Pick(t *Table, r *Request) Choice {
 	if able == 0 {
 		return primary(t, why)
 	}
-	return Choice{choose(t, r, able), ReasonRead}
+	return Choice{choose(t, r, able), r.OnReplica()}
+}
+
+// OnReplica gives the reason of a read that runs on a replica.
+func (r *Request) OnReplica() Reason {
+	if r.Hinted {
+		return ReasonHint
+	}
+	return ReasonRead
 }
 
 // Eligible reports whether backend i may serve the read.
@@ -144,13 +173,15 @@ func eligible(t *Table, r *Request) (able Set, why Reason) {
 	for i := range t.Backends {
 		b := &t.Backends[i]
 		switch {
-		case !b.usable() || r.Tried.Has(i) || !r.Strict && !b.Fresh:
-		case r.MaxLag > 0 && b.Lag > r.MaxLag:
+		case !b.usable() || r.Tried.Has(i) || (!r.Strict || r.Freshness > 0) && !b.Fresh:
+		case r.MaxLag > 0 && b.Lag > r.MaxLag, r.Freshness > 0 && b.Lag > r.Freshness:
 			if why == ReasonNoReplica {
 				why = ReasonLagging
 			}
-		case r.Strict && !b.Replayed.Covers(r.Fence):
+		case r.Strict && !b.Replayed.Covers(r.Fence), r.Only != 0 && (!r.Only.Has(i) || b.Run != r.Run):
 			why = ReasonFenceFallback
+		case r.Bound > 0 && (b.AsOf == 0 || b.AsOf < r.AsOf):
+			why = ReasonStale
 		default:
 			able = able.With(i)
 		}

@@ -45,8 +45,13 @@ type Backend struct {
 	// Lag is how old what it shows is, as the lagpoller measured it last; 0 if that is
 	// not known.
 	Lag time.Duration
+	// Run numbers its current run.
+	Run uint32
 	// Replayed is a lower bound of what its current run has replayed.
 	Replayed lsn.Position
+	// AsOf is the latest moment, by the machine's clock (package staleness), of which it
+	// is known that the backend shows everything acknowledged before; 0: none is known.
+	AsOf time.Duration
 	// InFlight is how many statements this router runs on it, those included that
 	// wait for a connection. Held is how many of its connections sessions hold: with
 	// pool.mode session they keep the replica that was chosen once.

@@ -23,7 +23,7 @@ const (
 	// OpAcquire: lend a connection as Request asks, then call Granted or Refuse. The
 	// session may hold one that serves; then that one is granted again.
 	OpAcquire
-	// OpWithdraw: forget the last OpJudge, OpAcquire or OpAwaitFence.
+	// OpWithdraw: forget the last OpJudge, OpAcquire, OpAwaitFence or OpAdmit.
 	OpWithdraw
 	// OpRelease: take back the connection in Slot; How says in which state it is.
 	OpRelease
@@ -33,6 +33,8 @@ const (
 	// OpAwaitFence: call FenceReady after the session's fence has been settled, or
 	// when it takes too long.
 	OpAwaitFence
+	// OpAdmit: hold Token against a probe that starts from now on, then call Admitted.
+	OpAdmit
 	// OpCancel: ask the server to cancel what runs on the connection in Slot.
 	OpCancel
 	// OpAnswered: the statement that was granted a connection has been answered.
@@ -41,7 +43,7 @@ const (
 	OpClose
 )
 
-var opNames = [...]string{"to-client", "to-server", "judge", "acquire", "withdraw", "release", "settle", "await-fence", "cancel", "answered", "close"}
+var opNames = [...]string{"to-client", "to-server", "judge", "acquire", "withdraw", "release", "settle", "await-fence", "admit", "cancel", "answered", "close"}
 
 // String gives the name used in test scripts.
 func (o Op) String() string { return opNames[o] }
@@ -87,6 +89,7 @@ type Action struct {
 	Data    []byte
 	Request route.Request
 	Mark    uint64
+	Token   fence.Token
 }
 
 // Grant is a connection lent to the session.

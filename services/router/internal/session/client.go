@@ -6,7 +6,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
-	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
 
@@ -112,11 +111,12 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return len(rest)
 	}
 	if typ == wire.FunctionCall {
-		s.verdict, s.known = verdict.Unclassified(), false
+		s.verdict, s.known, s.hint = verdict.Unclassified(), false, nil
 		s.route()
 		return 0
 	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
@@ -163,6 +163,7 @@ func frontend(typ byte) bool {
 // verdict, route it.
 func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
+		s.hint = nil
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
 			s.verdict = unlooked()
@@ -177,6 +178,7 @@ func (s *Session) query(total int, rest []byte) int {
 			if s.queryOwn(text) || s.queryHere(text) {
 				return total
 			}
+			s.hinted(s.hintsOf(text))
 			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0
@@ -211,25 +213,6 @@ func (s *Session) route() {
 	default:
 		s.read()
 	}
-}
-
-// read asks for a connection for a read, once its fence is settled.
-func (s *Session) read() {
-	if s.onlyPrimary() {
-		s.acquire(route.Request{Reason: route.ReasonSettings})
-		return
-	}
-	v := s.values()
-	if v.Route == override.Primary {
-		s.acquire(route.Request{Reason: route.ReasonOverride})
-		return
-	}
-	if v.Mode.Fenced() && s.fence.Dirty() {
-		s.do(Action{Op: OpAwaitFence})
-		s.enter(Settling)
-		return
-	}
-	s.acquire(route.Request{Read: true})
 }
 
 // begin notes that the simple query or function call at the head leaves for the
@@ -281,7 +264,7 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return len(rest)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
-	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total)):
+	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total) || typ != wire.Sync && s.mode() == fence.Linear):
 		return s.wait() // it is judged and routed by itself
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
 		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
@@ -335,23 +318,4 @@ func (s *Session) Judged(v verdict.Verdict) {
 		return
 	}
 	s.verdict, s.known = v, true
-}
-
-// FenceReady says that the fence has been settled or is not going to be in time;
-// in the latter case the read goes to the primary.
-func (s *Session) FenceReady() {
-	if s.phase != Settling {
-		return
-	}
-	if s.fence.Dirty() {
-		s.acquire(route.Request{Reason: route.ReasonFenceFallback})
-		return
-	}
-	s.acquire(route.Request{Read: true})
-}
-
-// Settled gives the position that a probe has read, on the given server, after
-// OpSettle with the mark. It reports false if a write up to the mark may be lost.
-func (s *Session) Settled(mark uint64, at fence.Probe) bool {
-	return s.fence.Settle(mark, at.Position, at.Server)
 }

@@ -16,7 +16,7 @@ import (
 var travels = map[string]map[string]string{
 	"session.Session": {
 		"env": "- the owner's", "rec": "the record", "phase": "Skipping; all other safe phases begin again as Idle", "steps": "- counts here",
-		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "fence": "Fence",
+		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "fence": "Fence", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- no settings are being applied",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
@@ -26,15 +26,15 @@ var travels = map[string]map[string]string{
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
-		"began": "the record's startup parameters", "own": "- follows from set", "behind": "- of what is being answered",
+		"began": "the record's startup parameters", "own": "- follows from set", "hint": "- of what is read again", "admitted": "- of what is read again", "warned": "Warned", "behind": "- of what is being answered",
 		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- why it leaves", "shown": "Shown", "last": "LastRoute",
 	},
 	"session.held": {
-		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
+		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
-		"verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
+		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
 		"told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "cmds": "Portal.Commands"},

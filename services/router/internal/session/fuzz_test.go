@@ -123,7 +123,8 @@ func FuzzSession(f *testing.F) {
 				o.tell(o.s.FenceReady)
 			case 14:
 				o.settings.PerSession = next()%2 == 0
-				o.strict(next()%2 == 0)
+				o.settings.Values.Mode = fence.Mode(next() % 5)
+				o.serves = next()%2 == 0
 			case 15:
 				named := [][]string{
 					{"Parse", `"a`, `"SELECT 1`}, {"Parse", `"b`, `"SELECT 2`}, {"Bind", `"a`}, {"Bind", `"b`}, {"Describe", `"Sa`}, {"Close", `"Sa`},

@@ -12,6 +12,9 @@ func (s *Session) ServerLost(slot Slot) {
 		return
 	}
 	bound := s.bound(slot)
+	if slot == s.at && s.phase == Busy && !s.retry && !s.retreating {
+		s.saw(slot, &h) // part of an answer; the next read sees to it
+	}
 	s.let(slot, Broken)
 	switch {
 	case s.phase == Passing:

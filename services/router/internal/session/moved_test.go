@@ -55,6 +55,8 @@ var others = map[string]bool{
 	"Lease.Idle": true, "Lease.Backend": true, "Lease.Address": true, "Lease.Run": true, "Lease.PID": true, "Lease.Secret": true,
 	"Lease.Parameters": true, "Lease.AgeMicros": true, "Lease.Replica": true,
 	"Live.Skipping": true, // TestSkippingTravels
+	"Fence.Aside":   true, // TestWhatWasReadAsideTravels
+	"Live.Warned":   true, // TestHintsTravel
 }
 
 // TestEveryFieldOfTheRecordMatters drops each field of the record in turn: something

@@ -51,7 +51,7 @@ func (s *Session) Safe() bool {
 		return false
 	case s.pins != 0 && !s.held[PrimarySlot].ok:
 		return false
-	case s.missing != nil, s.asking, s.blocked, s.retreating:
+	case s.missing != nil, s.behind != nil, s.asking, s.blocked, s.retreating:
 		return false
 	}
 	return s.again == nil || s.phase == Queued || s.phase == Settling
@@ -74,7 +74,7 @@ func (s *Session) Depart() Departure {
 		s.pack(&d)
 	}
 	for slot := range slots {
-		if s.keeps(slot) {
+		if s.Keeps(slot) {
 			s.held[slot] = held{}
 			continue
 		}
@@ -84,8 +84,8 @@ func (s *Session) Depart() Departure {
 	return d
 }
 
-// keeps reports whether the session has the connection in the slot wherever it goes.
-func (s *Session) keeps(slot Slot) bool {
+// Keeps reports whether the session has the connection in the slot wherever it goes.
+func (s *Session) Keeps(slot Slot) bool {
 	return s.bound(slot) || slot == PrimarySlot && s.held[slot].ok && s.pins != 0
 }
 
@@ -94,8 +94,8 @@ func (s *Session) pack(d *Departure) {
 	last := s.last
 	l := &handoff.Live{
 		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Status: string(rune(s.status)), Skipping: s.phase == Skipping,
-		Written: s.written,
-		Fence:   handoff.Fence{Position: f.Position, Dirty: f.Dirty},
+		Written: s.written, Warned: s.warned,
+		Fence: handoff.Fence{Position: f.Position, Dirty: f.Dirty, Aside: s.isAside},
 	}
 	d.Live, d.Writer, d.Home = l, f.Writer, f.Home
 	if f.Home != (fence.Server{}) || f.Unsettled {
@@ -104,7 +104,7 @@ func (s *Session) pack(d *Departure) {
 	s.settingsLeave(l)
 	l.Prepared, l.Portals = s.statementsLeave(s.status != wire.Idle)
 	for slot := range slots {
-		if !s.keeps(slot) {
+		if !s.Keeps(slot) {
 			continue
 		}
 		h := &s.held[slot]
@@ -135,12 +135,13 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 		b.Timeline, b.Unsettled = seen.Timeline, seen.Unsettled
 	}
 	s.fence = fence.Arrive(b)
+	s.aside, s.isAside = elsewhere, l.Fence.Aside
 	if l.LastRoute != nil {
 		s.last = *l.LastRoute
 	}
 	s.settingsArrive(l)
 	s.statementsArrive(l)
-	s.written = l.Written
+	s.written, s.warned = l.Written, l.Warned
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings}

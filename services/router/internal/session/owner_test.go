@@ -30,8 +30,10 @@ type owner struct {
 	serverUnread [2][]byte
 	clientUnread []byte
 	unsuited     func(text string)
-	kept         int // copies the session has not dropped
-	closed       bool
+	// serves is what it says of a replica that the session has read.
+	serves bool
+	kept   int // copies the session has not dropped
+	closed bool
 	// paused says that the client is not listened to: the server is slow to take what
 	// it was sent.
 	paused bool
@@ -125,6 +127,7 @@ func record() *handoff.Record {
 func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
 	o := &owner{
 		settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4},
+		serves:   true,
 		verdicts: map[string]verdict.Verdict{},
 		act:      func(session.Action, []byte) {},
 		fail:     fail,
@@ -149,6 +152,8 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 }
 
 func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
+
+func (o *owner) Serves(_ *session.Session, by fence.Server) bool { return o.serves && by.Backend == 1 }
 
 func (o *owner) Unsuited(_ *session.Session, text []byte) {
 	if o.unsuited != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
@@ -409,7 +410,7 @@ func TestDescriptions(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.MaxStatements = 1 + r.IntN(3)
-			w.o.strict(r.IntN(2) == 0)
+			w.o.settings.Values.Mode = fence.Mode(r.IntN(int(fence.Linear) + 1))
 			w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 			w.o.perform()
 			for {

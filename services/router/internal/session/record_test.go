@@ -76,6 +76,30 @@ func TestOwnParametersTravel(t *testing.T) {
 	}
 }
 
+// TestHintsTravel moves a session with a prepared statement that has a hint, which has
+// been told of one that is not understood.
+func TestHintsTravel(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"start server_version=15.4", `known "SELECT 1 /* pgpilot: primary */" read`, `known "SELECT 1 /* pgpilot: sideways */" read`,
+		`client Parse "a" "SELECT 1 /* pgpilot: primary */" Sync`, "granted primary", "primary ParseComplete ReadyForQuery",
+		`client Query "SELECT 1 /* pgpilot: sideways */"`, "granted replica", `replica RowDescription DataRow "1" CommandComplete "SELECT 1" ReadyForQuery`,
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, nil)
+	for _, c := range []struct{ event, want, not string }{
+		{`client Bind "a" Execute Sync`, "acquire hint", "acquire read"},
+		{"granted primary", "primary< Bind", "WARNING"},
+		{"primary BindComplete DataRow \"1\" CommandComplete \"SELECT 1\" ReadyForQuery", "idle", "WARNING"},
+		{`client Query "SELECT 1 /* pgpilot: sideways */"`, "acquire read", "WARNING"},
+	} {
+		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
+			t.Errorf("%s led to\n%s\nwant %s, and not %s", c.event, got, c.want, c.not)
+		}
+	}
+}
+
 // TestLongSequence sends a sequence that reads and is longer than what is gathered
 // of one: it goes to the primary and streams there, though its Sync is still to
 // come.
@@ -226,5 +250,7 @@ func (e *steady) Keep(b []byte) []byte {
 }
 
 func (e *steady) Drop([]byte) {}
+
+func (e *steady) Serves(*session.Session, fence.Server) bool { return true }
 
 func (e *steady) Unsuited(*session.Session, []byte) {}

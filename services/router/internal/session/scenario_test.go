@@ -175,8 +175,17 @@ func (p *play) act(a session.Action, data []byte) {
 		if a.Request.Read {
 			s = a.Op.String() + " read"
 		}
+		if a.Request.Only != 0 {
+			s += fmt.Sprintf(" only in run %d", a.Request.Run)
+		}
 		if a.Request.Strict && !a.Request.Fence.IsZero() {
 			s += " fence " + position(a.Request.Fence)
+		}
+		if a.Request.Read && a.Request.Hinted {
+			s += " hinted"
+		}
+		if a.Request.Read && a.Request.Freshness > 0 {
+			s += " fresh " + a.Request.Freshness.String()
 		}
 		for i := range 8 {
 			if a.Request.Tried.Has(i) {
@@ -195,6 +204,8 @@ func (p *play) act(a session.Action, data []byte) {
 		s += fmt.Sprintf(" %d", a.Mark)
 	case session.OpCancel:
 		s += " " + a.Slot.String()
+	case session.OpAdmit:
+		s += " " + a.Token.String()
 	}
 	p.lines = append(p.lines, s)
 	p.done = append(p.done, s)
@@ -286,6 +297,12 @@ func (p *play) run(name string, args []string) error {
 		if !p.o.settled(p.mark, probe) {
 			p.lines = append(p.lines, "perhaps lost")
 		}
+	case "admitted": // at a position, or an error
+		if code, message, refused := strings.Cut(strings.TrimPrefix(args[0], `"`), "="); refused {
+			p.o.tell(func() { s.Admitted(lsn.Position{}, false, &session.Problem{Code: code, Message: message}) })
+			break
+		}
+		p.o.tell(func() { s.Admitted(at(args[0]), len(args) > 1, nil) })
 	case "pause": // the server takes nothing, so the client is not read
 		p.o.paused = true
 	case "unpause":
@@ -311,6 +328,14 @@ func (p *play) set(args []string) error {
 		switch k {
 		case "strict":
 			p.o.strict(v == "on")
+		case "mode":
+			m, ok := fence.ParseMode(v)
+			if !ok {
+				return fmt.Errorf("there is no mode %q", v)
+			}
+			p.o.settings.Values.Mode = m
+		case "serves":
+			p.o.serves = v == "on"
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
 		case "max-text", "max-statements":

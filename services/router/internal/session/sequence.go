@@ -18,6 +18,8 @@ type sequence struct {
 	whole   bool
 	// verdict is of all of it together, as far as it has been looked at.
 	verdict verdict.Verdict
+	// hint is what its statements ask for.
+	hint *hints
 	// own says that a message is about a statement that needs no server.
 	own bool
 	// parses are its Parse messages, with the place of their names; next is how many
@@ -29,6 +31,7 @@ type sequence struct {
 type parsed struct {
 	from, to int
 	verdict  verdict.Verdict
+	hint     *hints
 }
 
 // parsed notes that the next Parse has been sent.
@@ -142,14 +145,17 @@ func (s *Session) surveyParse(msg []byte) bool {
 	q := &s.seq
 	name, text, types, ok := splitParse(msg)
 	v := verdict.Unclassified()
+	var hint *hints
 	if ok {
 		v, ok = s.judge(text, types)
 		if !ok {
 			return false
 		}
+		hint = s.hintsOf(text)
+		q.hint = q.hint.with(hint)
 	}
 	from := q.scanned + wire.HeaderSize
-	q.parses = append(q.parses, parsed{from, from + len(name), v})
+	q.parses = append(q.parses, parsed{from, from + len(name), v, hint})
 	q.join(v)
 	return true
 }
@@ -204,9 +210,13 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 		return verdict.Unclassified(), true
 	}
 	if p := s.seq.defines(b, name, s.seq.scanned); p != nil {
+		s.seq.hint = s.seq.hint.with(p.hint)
 		return p.verdict, true
 	}
 	st := s.statement(name)
+	if st != nil {
+		s.seq.hint = s.seq.hint.with(st.hint)
+	}
 	switch {
 	case st == nil:
 		return verdict.Unclassified(), true

@@ -305,9 +305,9 @@ func (s *Session) notified() {
 
 // ready handles what follows a ReadyForQuery: let go of what is no longer needed.
 func (s *Session) ready() {
-	if s.status == wire.Idle && s.written && s.owed.empty() {
+	if s.status == wire.Idle && s.owed.empty() && (s.saw(s.at, &s.held[s.at]) || s.written) {
 		s.written = false
-		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
+		s.settle()
 	}
 	s.follow()
 	s.emitMade()
@@ -398,6 +398,10 @@ func (s *Session) Granted(g *Grant) {
 	}
 	h := &s.held[g.Slot]
 	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
+	h.timeline = g.Replayed.Timeline
+	if g.Slot == PrimarySlot {
+		s.isAside = false
+	}
 	if h.statements == nil {
 		h.statements = new(Statements)
 	}

@@ -1,7 +1,10 @@
 package session
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -15,6 +18,8 @@ import (
 type Settings struct {
 	// Values hold for the session unless it says otherwise.
 	Values override.Values
+	// Bound is how old reads may be in the mode bounded, where nothing else is asked for.
+	Bound time.Duration
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
 	// MaxText is the longest statement text that is judged, in bytes.
@@ -32,6 +37,9 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Serves reports whether the run of a server may serve a read of the session, which
+	// has read there before.
+	Serves(s *Session, by fence.Server) bool
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
@@ -57,6 +65,9 @@ type Session struct {
 	// status is the transaction status last shown to the client.
 	status byte
 	fence  fence.State
+	// aside is the replica read since the primary was last used, if isAside.
+	aside   fence.Server
+	isAside bool
 	// pins bind the session to its primary connection.
 	pins pins
 	held [slots]held
@@ -70,6 +81,12 @@ type Session struct {
 	// began and own are what the session asks of the router itself: since its startup,
 	// and with SET.
 	began, own override.Set
+	// hint is what the statement at the head, or the one that runs, asks for. warned says
+	// that the client has been told of a hint that is not understood.
+	// admitted is how many of its tokens have been held against what exists.
+	hint     *hints
+	admitted int
+	warned   bool
 	// behind is a query about that whose turn to be answered has not come.
 	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
@@ -168,6 +185,8 @@ type held struct {
 	// stepped says that a sequence may have been moved.
 	stepped bool
 	by      fence.Server
+	// timeline is what a replica was proven to be on.
+	timeline lsn.Timeline
 	// statements is what it holds of prepared statements.
 	statements *Statements
 	// settings is which settings it has.
@@ -262,7 +281,17 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
-	r.Strict = s.values().Mode.Fenced()
+	v := s.wanted()
+	r.Mode = v.Mode
+	r.Strict = r.Mode.Fenced()
+	r.Freshness = v.Freshness
+	if r.Mode == fence.Bounded {
+		r.Bound, r.Freshness = s.freshest(v), 0
+	}
+	if h := s.hint; h != nil {
+		r.Hinted = h.set.Routed()
+		r.Strict = r.Strict || len(h.tokens) > 0
+	}
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

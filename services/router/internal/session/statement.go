@@ -36,6 +36,8 @@ type Statement struct {
 	told told
 	// cmds is what it does to settings.
 	cmds []settings.Command
+	// hint is what its comments ask for.
+	hint *hints
 	// parsing is what was set when it was parsed, as far as that matters.
 	parsing settings.Hash
 }

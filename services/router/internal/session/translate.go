@@ -110,7 +110,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed, s.environment())
-		st.verdict, st.forgets, st.cmds = v, forgets, s.commands(text, v)
+		st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
 		held.add(st)
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
@@ -121,7 +121,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil, s.environment())
-	st.verdict, st.forgets, st.cmds = v, forgets, s.commands(text, v)
+	st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	switch h := held.find(st); {

@@ -264,7 +264,7 @@ func (w *world) probe() {
 		w.o.settled(m, at)
 	}
 	w.marks = nil
-	if w.awaiting && !w.o.s.Fence().Dirty() {
+	if w.awaiting && !w.o.s.Settling() {
 		w.fenceReady()
 	}
 }

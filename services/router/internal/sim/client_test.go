@@ -29,7 +29,15 @@ type client struct {
 	waits    int
 	awaiting bool
 	place    fence.Place
-	closed   bool
+	// What follows is its wait for the barrier, if it crosses; over is where it has passed.
+	crossing   fence.Crossing
+	crossPlace fence.Place
+	crosses    bool
+	turn       int
+	by         fence.Server
+	everyone   bool
+	over       fence.Server
+	closed     bool
 	// performing says that actions are being performed.
 	performing bool
 
@@ -76,6 +84,13 @@ func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool
 	return verdict.Verdict{Fingerprint: 1}, true
 }
 
+func (c *client) Serves(s *session.Session, by fence.Server) bool {
+	c.follow()
+	q := route.Request{Read: true, Strict: true, Mode: fence.Causal, Fence: s.Fence().Position(), Only: route.Set(0).With(by.Backend), Run: by.Run}
+	c.r.complete(&q)
+	return route.Eligible(c.r.tracker.Table(), &q, by.Backend)
+}
+
 func (c *client) Keep(b []byte) []byte { return bytes.Clone(b) }
 func (c *client) Drop([]byte)          {}
 
@@ -116,7 +131,7 @@ func (c *client) perform() {
 		case session.OpAcquire:
 			c.r.acquire(c, a.Request)
 		case session.OpWithdraw:
-			c.asks, c.awaiting = false, false
+			c.asks, c.awaiting, c.crosses = false, false, false
 		case session.OpRelease:
 			if len(c.unread[a.Slot]) > 0 {
 				a.How = session.Broken
@@ -146,8 +161,10 @@ func (c *client) settled(mark uint64, at fence.Probe) {
 		return
 	}
 	c.step(func() {
-		c.s.Settled(mark, at)
-		if c.awaiting && !c.s.Fence().Dirty() {
+		if !c.s.Settled(mark, at) {
+			c.told()
+		}
+		if c.awaiting && !c.s.Settling() {
 			c.fenceReady()
 		}
 	})
@@ -155,8 +172,18 @@ func (c *client) settled(mark uint64, at fence.Probe) {
 
 // follow carries the fence over to the primary's timeline.
 func (c *client) follow() {
-	if f, h := c.s.Fence(), c.r.tracker.History(); f.Position().Timeline != h.Now.Timeline {
-		f.Follow(h)
+	if f, h := c.s.Fence(), c.r.tracker.History(); f.Position().Timeline != h.Now.Timeline && f.Follow(h) {
+		c.told()
+	}
+}
+
+// told is the warning that what the session has written or read may be lost. Where it
+// must remember what it has seen, another session begins for the judge.
+func (c *client) told() {
+	if w := c.r.w; c.r.settings.Values.Mode.Remembers() {
+		c.log = consistency.NewLog(int32(w.opened))
+		w.opened++
+		w.logs = append(w.logs, c.log)
 	}
 }
 
@@ -186,6 +213,9 @@ func (c *client) begin() {
 	c.op = consistency.Op{Key: key, Invoke: w.now()}
 	if w.r.IntN(5) < 3 {
 		c.script = append(c.script[:0], fmt.Sprintf("R %d", key))
+		if w.r.IntN(4) == 0 { // which is the primary's to answer
+			c.script = append(c.script[:0], "BEGIN", fmt.Sprintf("R %d", key), "COMMIT")
+		}
 		c.send()
 		return
 	}

@@ -161,7 +161,7 @@ func (c *conn) commit(r record, async bool, tell func()) {
 		return
 	}
 	c.waiting = true
-	s.pending = append(s.pending, &commit{at: len(s.log) - 1, from: c, rec: r, tell: func() {
+	s.pending = append(s.pending, &commit{at: len(s.log) - 1, from: c, rec: r, slow: s.w.slow(), tell: func() {
 		c.waiting = false
 		if !c.dead {
 			tell()

@@ -17,9 +17,11 @@ const (
 	state    = "services/router/internal/fence/state.go"
 	answers  = "services/router/internal/session/server.go"
 	reads    = "services/router/internal/fence/reads.go"
-	barrier  = "services/router/internal/fence/barrier.go"
-	clients  = "services/router/internal/sim/fenced_test.go" // the use of the fence in causal and linear
-	loop     = "services/router/internal/sim/router_test.go" // the rules of package engine
+	crossing = "services/router/internal/fence/crossing.go"
+	fencing  = "services/router/internal/session/fencing.go"
+	pick     = "services/router/internal/route/pick.go"
+	loop     = "services/router/internal/sim/router_test.go"  // the rules of package engine
+	rounds   = "services/router/internal/sim/barrier_test.go" // those of its barrier
 )
 
 // within is in how many courses a mutant has to be found.
@@ -57,16 +59,26 @@ func mutants() []wrong {
 	}
 	mode = "causal"
 	list = append(list,
-		one("replay position as an upper bound of what was seen", clients,
-			"if f.state.Saw(f.by, timeline) {", "if f.state.Raise(srv.position()); timeline == 1<<31 {"),
+		wrong{mutant.Mutant{Name: "replay position as an upper bound of what was seen", Edits: []mutant.Edit{
+			{File: answers, Old: "	h.timeline = g.Replayed.Timeline\n", New: "	h.timeline = g.Replayed.Timeline\n	if g.Slot == ReplicaSlot {\n		s.fence.Raise(g.Replayed)\n	}\n"},
+			{File: fencing, Old: "moved := s.fence.Saw(h.by, on)", New: "moved := on == 1<<31"},
+		}}, mode},
 		one("what was seen settled by a probe from before the read's end", reads,
 			"	s.clock++\n	s.seen, s.home, s.timeline = s.clock, by, on\n", "	s.seen, s.home, s.timeline = s.clock, by, on\n"),
+	)
+	list = append(list,
+		one("what was seen is not remembered", state, " && (m < Causal || s.seen <= s.settled)", ""),
+		one("a replica that has restarted taken for the one that was read", pick, "|| b.Run != r.Run)", ")"),
+		one("no visibility barrier for causal", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
+		one("the next run of a replica speaks for the one that was read", rounds, "if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {", "if run++; !u.waits() || !c.everyone && c.by.Backend != i {"),
 	)
 	mode = "linear"
 	return append(list,
 		one("a linear read settled by a probe from before its arrival", reads, "{ s.clock++; s.arrived = s.clock }", "{ s.arrived = s.clock }"),
-		one("no visibility barrier", clients, "func (f *fenced) passes(p *server) bool {\n", "func (f *fenced) passes(p *server) bool {\n	return true\n}\n\nfunc (f *fenced) unused(p *server) bool {\n"),
-		one("a barrier that trusts running transactions", barrier, "return s.Running[:n], false", "return nil, false"),
+		one("no visibility barrier", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
+		one("a barrier that takes transactions in progress for ended", crossing, "		for _, x := range xids {\n			c.doubts", "		for _, x := range xids[:0] {\n			c.doubts"),
+		one("a barrier only for who has read a replica", rounds, "return aside || r.settings.Values.Mode == fence.Linear", "return aside"),
+		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(from)\n", "c.crossing.Begin(from)\n	c.crossing.Open(nil)\n"),
 	)
 }
 

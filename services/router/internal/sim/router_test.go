@@ -21,13 +21,13 @@ type router struct {
 	tracker  *topology.Tracker
 	settings session.Settings
 	clients  []*client
-	fenced   []*fenced
 	idle     [servers][]*conn
 	probe    prober
+	barrier  barrier
 	turn     uint32
 }
 
-func newRouter(w *world) *router {
+func newRouter(w *world, mode fence.Mode) *router {
 	var names []string
 	for _, s := range w.servers {
 		names = append(names, s.name)
@@ -35,8 +35,8 @@ func newRouter(w *world) *router {
 	tracker := topology.New(names, topology.Settings{
 		StaleAfter: time.Second, Breaker: breaker.Settings{Base: 50 * time.Millisecond, Max: time.Second, Random: w.r.Float64},
 	})
-	r := &router{w: w, tracker: tracker, settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4}}
-	r.probe.r = r
+	r := &router{w: w, tracker: tracker, settings: session.Settings{Values: override.Values{Mode: mode}, MaxText: 1 << 10, MaxStatements: 4}}
+	r.probe.r, r.barrier.r = r, r
 	return r
 }
 
@@ -49,8 +49,16 @@ func (r *router) acquire(c *client, q route.Request) {
 		c.follow()
 		q.Fence = c.s.Fence().Position()
 	}
-	c.request, c.asks = q, true
+	r.complete(&q)
+	c.request, c.asks, c.crosses, c.over = q, true, false, fence.Server{}
 	r.lend(c)
+}
+
+// complete adds to a request what there is to know beside it.
+func (r *router) complete(q *route.Request) {
+	if q.Mode.Remembers() && q.Fence.IsZero() {
+		q.Fence = lsn.Position{Timeline: r.timeline(), LSN: 1}
+	}
 }
 
 func (r *router) lend(c *client) {
@@ -102,11 +110,21 @@ func (r *router) slotOf(backend int) session.Slot {
 }
 
 func (r *router) hand(c *client, with *conn, why route.Reason) {
+	if r.mustCross(c, with) {
+		if with.owner != c {
+			r.idle[with.srv.id] = append(r.idle[with.srv.id], with)
+		}
+		r.barrier.join(c)
+		return
+	}
 	c.asks = false
 	b := with.srv.id
 	slot := r.slotOf(b)
 	if with.owner == c {
 		slot = with.slot
+	}
+	if slot == session.PrimarySlot && c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {
+		c.told()
 	}
 	with.owner, with.slot = c, slot
 	c.conns[slot] = with
@@ -135,7 +153,7 @@ func (r *router) release(c *client, slot session.Slot, how session.Condition) {
 }
 
 // connects reports whether a connection is being made for the client.
-func (r *router) connects(c *client) bool { return c.asks && c.waits != route.None }
+func (r *router) connects(c *client) bool { return c.asks && !c.crosses && c.waits != route.None }
 
 // connect ends the making of a connection for the client, with or without success.
 func (r *router) connect(c *client) {
@@ -220,9 +238,6 @@ func (r *router) topology(m *bus.Topology) {
 		for _, c := range r.clients {
 			c.follow()
 		}
-		for _, f := range r.fenced {
-			f.follow()
-		}
 	}
 }
 
@@ -241,7 +256,7 @@ func (r *router) check() {
 // heard lets those go on that the news may help.
 func (r *router) heard() {
 	for _, c := range slices.Clone(r.clients) {
-		if c.asks {
+		if c.asks && !c.crosses {
 			c.step(func() { r.lend(c) })
 		}
 	}

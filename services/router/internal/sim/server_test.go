@@ -48,6 +48,8 @@ type server struct {
 	// Of a replica: how many records are replayed, and how many are visible: one that
 	// is being replayed may be visible before the position has passed it.
 	replayed, visible int
+	// paused says that it does not replay.
+	paused bool
 
 	state [keys]cell
 	conns []*conn
@@ -60,6 +62,8 @@ type commit struct {
 	from *conn
 	rec  record
 	tell func()
+	// slow says that it waits for a synchronous standby.
+	slow bool
 }
 
 // firstLSN is where the log begins.

@@ -45,11 +45,6 @@ func course(seed uint64, mode string, p consistency.Promise, trace func(string, 
 			c.end()
 		}
 	}
-	for _, f := range w.router.fenced {
-		if f.phase != resting {
-			f.end()
-		}
-	}
 	found := consistency.Check(consistency.NewHistory(w.logs, w.losses), p)
 	if len(found.Violations) > 0 {
 		return w.counts, found.Violations[0].String()

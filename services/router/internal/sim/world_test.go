@@ -9,6 +9,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/consistency"
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
@@ -33,6 +34,9 @@ type world struct {
 	opened   int
 	counts   counts
 	trace    func(format string, args ...any)
+	// rough courses have commits that wait long for a synchronous standby, and replicas
+	// that fail meanwhile or stand still.
+	rough bool
 }
 
 // counts say what a course was made of.
@@ -55,17 +59,20 @@ func (c *counts) operation(op *consistency.Op, r *router) {
 	}
 }
 
-// newWorld has sessions of the router's core, or, for the modes causal and linear,
-// clients that use the fence alone.
+// newWorld has sessions of a mode.
 func newWorld(seed uint64, mode string) *world {
-	w := &world{r: rand.New(rand.NewPCG(seed, 3)), timeline: 1, trace: func(string, ...any) {}}
+	w := &world{r: rand.New(rand.NewPCG(seed, 3)), timeline: 1, rough: seed%3 == 0, trace: func(string, ...any) {}}
 	for i := range servers {
 		s := &server{w: w, id: i, name: fmt.Sprint("s", i), up: true, primary: i == 0}
 		s.inc.SystemID = 7
 		s.newRun(false)
 		w.servers = append(w.servers, s)
 	}
-	w.router = newRouter(w)
+	m, ok := fence.ParseMode(mode)
+	if !ok {
+		broken("there is no mode %q", mode)
+	}
+	w.router = newRouter(w, m)
 	for i := range w.news {
 		w.news[i].w, w.news[i].name = w, fmt.Sprint("l", i)
 		for s := range w.servers {
@@ -73,14 +80,8 @@ func newWorld(seed uint64, mode string) *world {
 		}
 		w.news[i].deliverAll()
 	}
-	for i := range sessions {
-		if mode == "strict" {
-			w.open()
-			continue
-		}
-		f := &fenced{r: w.router, linear: mode == "linear", log: consistency.NewLog(int32(i))}
-		w.router.fenced = append(w.router.fenced, f)
-		w.logs = append(w.logs, f.log)
+	for range sessions {
+		w.open()
 	}
 	return w
 }
@@ -134,10 +135,8 @@ type happening struct {
 func (w *world) possible(list []happening) []happening {
 	add := func(weight int, name string, do func()) { list = append(list, happening{weight, name, do}) }
 	w.ofClients(add)
-	for _, f := range w.router.fenced {
-		f.possible(add)
-	}
 	w.ofServers(add)
+	w.router.barrier.possible(add)
 	p := &w.router.probe
 	switch {
 	case p.connects():
@@ -176,7 +175,9 @@ func (w *world) ofClients(add func(int, string, func())) {
 		if c.awaiting {
 			add(2, "fence wait is over", func() { c.step(c.fenceReady) })
 		}
-		if w.router.connects(c) {
+		if c.crosses {
+			add(1, "barrier takes too long", func() { w.router.barrier.late(c) })
+		} else if w.router.connects(c) {
 			add(8, "connection", func() { c.step(func() { w.router.connect(c) }) })
 		} else if c.asks {
 			add(1, "no connection in time", func() { c.step(func() { w.router.refuse(c) }) })
@@ -219,7 +220,14 @@ func (w *world) ofServers(add func(int, string, func())) {
 				add(8, "flush", func() { s.flush(s.flushed + 1 + w.r.IntN(len(s.log)-s.flushed)) })
 			}
 			if s.acknowledges() {
-				add(12, "acknowledge", s.acknowledge)
+				weight := 12
+				if s.pending[0].slow {
+					weight = 1
+					if w.rough && w.r.IntN(4) > 0 {
+						weight = 0
+					}
+				}
+				add(weight, "acknowledge", s.acknowledge)
 			}
 			add(1, "noise", func() {
 				for range 1 + w.r.IntN(8) {
@@ -232,18 +240,31 @@ func (w *world) ofServers(add func(int, string, func())) {
 			if s.receives(p) {
 				add(8, "receive", func() { s.receive(p) })
 			}
-			if s.replayed < len(s.log) {
+			switch {
+			case s.paused:
+				add(1, "replay resumes", func() { s.paused = false })
+			default:
+				w.fault(add, "replay pauses", func() { s.paused = true })
+			}
+			if s.replayed < len(s.log) && !s.paused {
 				add(8, "replay", s.replay)
 			}
 			add(1, "restartpoint", func() { s.restart = w.r.IntN(s.replayed + 1) })
+			crash := func() { s.stop(); s.start(true); w.counts.restarts++ }
 			w.fault(add, "replica stops", s.stop)
-			w.fault(add, "replica crashes", func() { s.stop(); s.start(true); w.counts.restarts++ })
+			w.fault(add, "replica crashes", crash)
+			if w.rough && p != nil && len(p.pending) > 0 && p.pending[0].slow {
+				add(2, "replica crashes", crash)
+			}
 			if p != nil {
 				w.fault(add, "replica is rebuilt", func() { s.rebuild(p) })
 			}
 		}
 	}
 }
+
+// slow decides whether a commit waits for a synchronous standby.
+func (w *world) slow() bool { return w.rough && w.r.IntN(2) == 0 || w.r.IntN(3) == 0 }
 
 // fault adds something rare.
 func (w *world) fault(add func(int, string, func()), name string, do func()) {

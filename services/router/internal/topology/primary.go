@@ -99,7 +99,10 @@ func (t *Tracker) decide() {
 		t.table.Primary = route.None
 		return
 	}
-	t.table.Primary = t.Index(best.name)
+	if i := t.Index(best.name); i != t.table.Primary {
+		t.table.Primary = i
+		t.unsample()
+	}
 	if best.timeline != 0 {
 		t.primary.history = fence.History{SystemID: best.system, Now: lsn.Position{Timeline: best.timeline}, Ended: best.ended}
 	}

@@ -44,9 +44,11 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 		if b.Replayed.Timeline != at.Timeline || at.LSN > b.Replayed.LSN {
 			b.Replayed = at
 		}
+		t.freshen(i)
 	case bus.Primary:
 		b.Role = route.RolePrimary
 		b.Replayed = lsn.Position{}
+		t.sample(i, m)
 	}
 	return true
 }
@@ -61,6 +63,22 @@ func (t *Tracker) Observe(i int, inc lsn.Incarnation) uint32 {
 		return 0
 	}
 	return t.nodes[i].run
+}
+
+// Recognize numbers a run that another router tells of; 0 means that it is not the
+// backend's current one, as far as is known here. What is told does not make it so: it
+// may be about a run that has ended.
+func (t *Tracker) Recognize(i int, inc lsn.Incarnation) uint32 {
+	n := &t.nodes[i]
+	switch {
+	case inc.Postmaster == 0:
+		return 0
+	case n.incarnation.IsZero():
+		return t.Observe(i, inc)
+	case inc.SameRun(n.incarnation):
+		return n.run
+	}
+	return 0
 }
 
 // maxEnded is how many ended runs of a backend are remembered: as many as could
@@ -89,5 +107,6 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	n.run++
 	n.incarnation = inc
 	t.table.Backends[i].Replayed = lsn.Position{}
+	t.table.Backends[i].Run, t.table.Backends[i].AsOf = n.run, 0
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/staleness"
 	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 )
@@ -14,6 +15,8 @@ type Settings struct {
 	// StaleAfter is health.stale_after, SlowStart routing.slow_start.
 	StaleAfter, SlowStart time.Duration
 	Breaker               breaker.Settings
+	// Clock names this process's clock of the machine (package staleness).
+	Clock string
 }
 
 // Tracker keeps the table.
@@ -22,6 +25,7 @@ type Tracker struct {
 	table    route.Table
 	nodes    []node
 	primary  primary
+	samples  staleness.Samples
 }
 
 // node is what the table does not show of a backend.
@@ -71,7 +75,7 @@ func (t *Tracker) Add(name string, now time.Time) (i int, ok bool) {
 	case i >= 0:
 		run := t.nodes[i].run // goes on: what is left of the one before must not be taken for its
 		t.nodes[i] = node{run: run, geometry: lsn.DefaultGeometry, weight: 1, words: map[string]word{}}
-		t.table.Backends[i] = route.Backend{Name: name, Share: 1}
+		t.table.Backends[i] = route.Backend{Name: name, Share: 1, Run: run}
 		t.table.Costs.Forget(i)
 	case len(t.nodes) == route.MaxBackends:
 		return 0, false

@@ -23,6 +23,9 @@ type Login struct {
 // receiver owns the descriptor.
 type Made struct {
 	FD int
+	// Relayed says that it is the end of a relay to a TLS connection, whose state is this
+	// process's.
+	Relayed bool
 	// PID and Secret are the server's cancel key.
 	PID    uint32
 	Secret []byte

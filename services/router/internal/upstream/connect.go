@@ -110,6 +110,7 @@ func (c *Connector) take(pg *dial.Conn) (*Made, error) {
 		m.Parameters = append(m.Parameters, handoff.Parameter{Name: name, Value: value})
 	}
 	slices.SortFunc(m.Parameters, func(a, b handoff.Parameter) int { return strings.Compare(a.Name, b.Name) })
+	_, m.Relayed = h.Conn.(*tls.Conn)
 	if m.FD, err = c.descriptor(h.Conn, pg.In); err != nil {
 		h.Conn.Close()
 		return nil, fmt.Errorf("take over connection: %w", err)

@@ -1,0 +1,404 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// openQuery lists the transactions in progress on the primary, without those that are
+// idle in a transaction block: they have not begun to commit. Ids are of 32 bits there;
+// the first column is a whole one of about now. The monitor must see all of them, and
+// the server must be a primary (PostgreSQL documentation, "The Cumulative Statistics
+// System": pg_stat_activity; "Transaction ID and Snapshot Information Functions").
+const openQuery = `SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text,
+ pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE') AND NOT pg_catalog.pg_is_in_recovery(),
+ pg_catalog.array_to_string(ARRAY(
+  SELECT backend_xid::text FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL
+   AND (backend_type = 'client backend' AND state IN ('idle in transaction', 'idle in transaction (aborted)')) IS NOT TRUE
+  UNION ALL SELECT transaction::text FROM pg_catalog.pg_prepared_xact()), ',')`
+
+// committedQuery lists those of the given transactions that a replica has committed.
+// Of one that it has not heard of, it must not be asked.
+const committedQuery = `SELECT pg_catalog.array_to_string(ARRAY(
+ SELECT x::text FROM pg_catalog.unnest($1::pg_catalog.xid8[]) AS x
+  WHERE CASE WHEN x < pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) THEN pg_catalog.pg_xact_status(x) = 'committed' END), ',')`
+
+// barrier lets uses of the primary pass once that shows all that replicas have shown
+// (fence.Crossing). One round of questions serves everybody who joined before it.
+type barrier struct {
+	e     *Engine
+	group fence.Group[use]
+	lines map[int]*line
+	pause poll.Timer
+
+	// asked is the line to the primary while it is asked, over the run of it that has
+	// answered last.
+	asked *line
+	over  fence.Server
+	// doubtful are the uses that a round leaves in doubt, left is how many replicas are
+	// still to answer about them.
+	doubtful []use
+	left     int
+}
+
+// use is one use of the primary by a session: what is known of an earlier one says
+// nothing of it.
+type use struct {
+	c    *client
+	turn uint64
+}
+
+// waits reports whether the session still waits for that use.
+func (u use) waits() bool { return !u.c.closed && u.c.cross.active && u.c.cross.turn == u.turn }
+
+// crossing is a session's use of the primary behind the barrier.
+type crossing struct {
+	fence.Crossing
+	place  fence.Place
+	active bool
+	turn   uint64
+	since  time.Time
+	// by is the replica that the session has read; everyone says that all count, in all
+	// their runs.
+	by       fence.Server
+	everyone bool
+	// over is the run of the primary at which it has passed.
+	over fence.Server
+}
+
+// betweenRounds is the pause before those who are still in doubt are looked at again.
+const betweenRounds = time.Millisecond
+
+// mustCross reports whether the session may use the connection only behind the barrier.
+func (e *Engine) mustCross(c *client, s *server) bool {
+	r := &c.wait.request
+	b := s.site.key.Backend
+	if !r.Mode.Remembers() || b != e.tracker.Table().Primary || c.cross.over == (fence.Server{Backend: b, Run: s.Run}) {
+		return false
+	}
+	if r.Reason == route.ReasonLogin || r.Reason == route.ReasonReplication {
+		return false
+	}
+	if _, aside := c.s.Aside(); !aside && r.Mode != fence.Linear {
+		return false
+	}
+	return e.barrier.from(c, r.Mode) != 0
+}
+
+// from gives the replicas that may have shown what the session has to see, and notes
+// them. In the mode linear what another session has seen counts as well.
+func (b *barrier) from(c *client, mode fence.Mode) fence.Set {
+	by, aside := c.s.Aside()
+	c.cross.by, c.cross.everyone = by, mode == fence.Linear || aside && by.Backend == route.None
+	if !c.cross.everyone {
+		return fence.Set(0).With(by.Backend)
+	}
+	var all fence.Set
+	for i := range b.e.servers {
+		if i != b.e.tracker.Table().Primary && !b.e.tracker.Free(i) {
+			all = all.With(i)
+		}
+	}
+	return all
+}
+
+// join has the session wait for the barrier.
+func (b *barrier) join(c *client) {
+	e := b.e
+	c.cross.Begin(b.from(c, c.wait.request.Mode))
+	c.cross.turn++
+	c.cross.active, c.cross.since = true, e.now
+	b.limit(c)
+	for i := range e.servers {
+		if c.cross.From().Has(i) {
+			b.lineTo(i).usable() // made before it is needed: see line.before
+		}
+	}
+	b.group.Join(use{c, c.cross.turn}, &c.cross.place)
+	b.start()
+}
+
+func (b *barrier) limit(c *client) {
+	b.e.timers.Set(&c.wait.due, b.e.now.Add(b.e.cfg.Fencing.WaitPrimary.D()), func() { b.late(c) })
+}
+
+// late ends a session's wait, unless it is for a primary to appear.
+func (b *barrier) late(c *client) {
+	e := b.e
+	if e.primaryAway() && e.now.Sub(c.cross.since) < e.cfg.Failover.Wait.D() {
+		b.limit(c)
+		return
+	}
+	e.metrics.BarrierTimeouts.Inc()
+	e.refuse(c, &session.Problem{
+		Code:    "57P03",
+		Message: fmt.Sprintf("the primary does not show within %s what a replica may have shown", e.cfg.Fencing.WaitPrimary),
+		Detail:  "A transaction is visible on a replica and is not yet on the primary, or that cannot be ruled out because one of them does not answer.",
+		Hint:    "See to synchronous standbys that hang and to replicas that are down. fencing.wait_primary sets this limit.",
+	})
+}
+
+// start begins a round if one is wanted and none is under way.
+func (b *barrier) start() {
+	if b.asked != nil || b.left > 0 || b.pause.Active() || b.group.Waiting() == 0 {
+		return
+	}
+	primary := b.e.tracker.Table().Primary
+	if primary == route.None {
+		return
+	}
+	l := b.lineTo(primary)
+	if !l.usable() {
+		return
+	}
+	b.group.Start()
+	for _, r := range b.lines {
+		r.listing = r.open && !r.known
+	}
+	b.asked = l
+	l.ask(runOpen)
+}
+
+var runOpen = mustEncode(
+	&pgproto3.Bind{PreparedStatement: "open"},
+	&pgproto3.Execute{},
+	&pgproto3.Sync{})
+
+func (b *barrier) lineTo(backend int) *line {
+	l := b.lines[backend]
+	if l == nil {
+		l = &line{b: b, backend: backend}
+		b.lines[backend] = l
+	}
+	return l
+}
+
+// answered takes an answer, or that there is none.
+func (b *barrier) answered(l *line, row [][]byte, err error) {
+	if l == b.asked {
+		b.asked = nil
+		b.opened(l, row, err)
+	} else {
+		b.left--
+		b.told(l, row, err)
+	}
+	if b.asked == nil && b.left == 0 {
+		b.endRound()
+	}
+}
+
+// opened takes the list of the transactions in progress.
+func (b *barrier) opened(l *line, row [][]byte, err error) {
+	var open []uint64
+	if err == nil {
+		open, err = readOpen(row)
+		if err != nil {
+			l.fail(err)
+		}
+	}
+	if err != nil || l.server.Backend != b.e.tracker.Table().Primary || l.server.Run != b.e.tracker.Run(l.backend) {
+		b.group.Fail()
+		return
+	}
+	b.e.metrics.BarrierRounds.Inc()
+	b.over = l.server
+	for _, r := range b.lines {
+		r.list(open)
+	}
+	for _, u := range b.group.Done() {
+		if !u.waits() {
+			continue
+		}
+		u.c.cross.Open(open)
+		if u.c.cross.Passed() {
+			b.pass(u.c)
+			continue
+		}
+		b.doubtful = append(b.doubtful, u)
+	}
+	b.askReplicas()
+}
+
+// list notes which transactions may have been shown by an earlier run of the server.
+func (l *line) list(open []uint64) {
+	if l.listing {
+		l.before, l.known, l.listing = append(l.before[:0], open...), true, false
+		return
+	}
+	l.before = slices.DeleteFunc(l.before, func(x uint64) bool { return !slices.Contains(open, x) })
+}
+
+// askReplicas asks about what is in doubt.
+func (b *barrier) askReplicas() {
+	var from fence.Set
+	var xids []uint64
+	for _, u := range b.doubtful {
+		from |= u.c.cross.From()
+		u.c.cross.Doubts(func(x uint64) {
+			if !slices.Contains(xids, x) {
+				xids = append(xids, x)
+			}
+		})
+	}
+	b.left++ // the round lasts until all have been asked
+	for i := range b.e.servers {
+		if !from.Has(i) || b.e.tracker.Free(i) {
+			continue
+		}
+		if l := b.lineTo(i); l.usable() {
+			b.left++
+			l.about = xids
+			l.ask(askCommitted(xids))
+		}
+	}
+	b.left--
+}
+
+// told takes from a replica which of the transactions it has committed.
+func (b *barrier) told(l *line, row [][]byte, err error) {
+	if err != nil {
+		return
+	}
+	committed, err := readCommitted(row)
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	for _, u := range b.doubtful {
+		x := &u.c.cross
+		if !u.waits() || !x.everyone && l.server != x.by {
+			continue
+		}
+		x.Unseen(l.backend, func(xid uint64) bool {
+			return slices.Contains(l.about, xid) && !slices.Contains(committed, xid) &&
+				(!x.everyone || l.known && !slices.Contains(l.before, xid))
+		})
+	}
+}
+
+// endRound lets those pass who are in doubt no more; the others wait for the next one.
+func (b *barrier) endRound() {
+	again := false
+	for _, u := range b.doubtful {
+		switch {
+		case !u.waits():
+		case u.c.cross.Passed():
+			b.pass(u.c)
+		default:
+			again = true
+			b.group.Join(u, &u.c.cross.place)
+		}
+	}
+	clear(b.doubtful)
+	b.doubtful = b.doubtful[:0]
+	if again {
+		b.e.timers.Set(&b.pause, b.e.now.Add(betweenRounds), b.start)
+		return
+	}
+	b.start()
+}
+
+// pass lets the session go on.
+func (b *barrier) pass(c *client) {
+	e := b.e
+	c.cross.active, c.cross.over = false, b.over
+	e.timers.Stop(&c.wait.due)
+	e.metrics.BarrierTime.Observe(time.Since(c.cross.since).Seconds())
+	e.ready = append(e.ready, grant{c: c})
+}
+
+// look gives up lines that do not answer and goes on with others.
+func (b *barrier) look() {
+	for _, l := range b.lines {
+		if l.silent() {
+			l.fail(errors.New("no answer in time"))
+		}
+	}
+	b.start()
+}
+
+func (b *barrier) close() {
+	for _, l := range b.lines {
+		l.hangup()
+	}
+}
+
+// leave forgets the line to a server that is given up.
+func (b *barrier) leave(backend int) {
+	if l := b.lines[backend]; l != nil && l != b.asked && !l.asking {
+		l.hangup()
+		b.e.timers.Stop(&l.pause)
+		delete(b.lines, backend)
+	}
+}
+
+// readOpen reads the row of openQuery.
+func readOpen(row [][]byte) ([]uint64, error) {
+	if len(row) != 3 {
+		return nil, fmt.Errorf("the transactions in progress have %d columns instead of 3", len(row))
+	}
+	near, err := strconv.ParseUint(string(row[0]), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("read a transaction's id: %w", err)
+	}
+	if string(row[1]) != "t" {
+		return nil, errors.New("it is no primary, or the monitor is not a member of pg_read_all_stats")
+	}
+	var out []uint64
+	for s := range strings.SplitSeq(string(row[2]), ",") {
+		if s == "" {
+			continue
+		}
+		xid, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("read a transaction's id: %w", err)
+		}
+		out = append(out, fence.Full(near, uint32(xid)))
+	}
+	return out, nil
+}
+
+// readCommitted reads the row of committedQuery.
+func readCommitted(row [][]byte) ([]uint64, error) {
+	if len(row) != 1 {
+		return nil, fmt.Errorf("the committed transactions have %d columns instead of 1", len(row))
+	}
+	var out []uint64
+	for s := range strings.SplitSeq(string(row[0]), ",") {
+		if s == "" {
+			continue
+		}
+		xid, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read a transaction's id: %w", err)
+		}
+		out = append(out, xid)
+	}
+	return out, nil
+}
+
+// askCommitted makes the question about the transactions.
+func askCommitted(xids []uint64) []byte {
+	list := []byte{'{'}
+	for i, x := range xids {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendUint(list, x, 10)
+	}
+	return mustEncode(
+		&pgproto3.Bind{PreparedStatement: "committed", Parameters: [][]byte{append(list, '}')}},
+		&pgproto3.Execute{},
+		&pgproto3.Sync{})
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// Server connections travel with the sessions that are bound to them, out of one
+// router's account and into another's.
+
+// lease says what a connection is, in addition to what its session knows of it.
+func (s *server) lease(l *handoff.Lease) {
+	e := s.e
+	site := e.servers[s.site.key.Backend]
+	l.Backend, l.Address = site.name, site.address
+	l.Run = e.incarnation(fence.Server{Backend: s.site.key.Backend, Run: s.Run})
+	l.PID, l.Secret, l.Parameters = s.pid, s.secret, s.params
+	l.AgeMicros = e.now.Sub(s.Made).Microseconds()
+}
+
+// incarnation gives a run of a server as other routers know it, the zero value for one
+// that has ended.
+func (e *Engine) incarnation(s fence.Server) lsn.Incarnation {
+	if s.Run == 0 || s.Run != e.tracker.Run(s.Backend) {
+		return lsn.Incarnation{}
+	}
+	return e.tracker.Incarnation(s.Backend)
+}
+
+// nameOfServer gives the name of a fence's server, empty for none.
+func (e *Engine) nameOfServer(s fence.Server) string {
+	if s == (fence.Server{}) || s.Backend >= len(e.servers) {
+		return ""
+	}
+	return e.servers[s.Backend].name
+}
+
+// serverOf gives the server of a fence that has travelled, zero if it is not known here.
+func (e *Engine) serverOf(name string, run lsn.Incarnation) fence.Server {
+	i := e.tracker.Index(name)
+	if name == "" || i < 0 || i >= len(e.servers) {
+		return fence.Server{}
+	}
+	n := e.tracker.Recognize(i, run)
+	if n == 0 {
+		return fence.Server{}
+	}
+	return fence.Server{Backend: i, Run: n}
+}
+
+// backendOf gives the index of a lease's server, -1 if it is not one of this router's.
+func (e *Engine) backendOf(l *handoff.Lease) int {
+	i := e.tracker.Index(l.Backend)
+	if i < 0 || i >= len(e.servers) || e.servers[i].address != l.Address {
+		return -1
+	}
+	return i
+}
+
+// admits says why a session that is offered with n descriptors cannot be taken.
+func (e *Engine) admits(rec *handoff.Record, n int) error {
+	if e.stopping {
+		return errStopping
+	}
+	want := 1
+	if rec.Live != nil {
+		want += len(rec.Live.Leases)
+	}
+	if n != want {
+		return fmt.Errorf("it came with %d descriptors instead of %d", n, want)
+	}
+	if _, here := e.clients[rec.Session]; here {
+		return fmt.Errorf("session %s is here already", rec.Session)
+	}
+	if _, here := e.departing[rec.Session]; here {
+		return fmt.Errorf("session %s is about to leave here", rec.Session)
+	}
+	if rec.Live == nil {
+		return nil
+	}
+	for i := range rec.Live.Leases {
+		if l := &rec.Live.Leases[i]; e.backendOf(l) < 0 {
+			return fmt.Errorf("it holds a connection to %s (%s), which is not a server of this router's configuration", l.Backend, l.Address)
+		}
+	}
+	return nil
+}
+
+// takeLeases takes the connections of a session into the account, and says what its
+// record means here. After an error the descriptors are still the caller's.
+func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a session.Arrival, err error) {
+	l := rec.Live
+	if l == nil {
+		return a, nil
+	}
+	a.Writer = e.serverOf(l.Fence.Backend, l.Fence.Writer)
+	if seen := l.Fence.Seen; seen != nil {
+		a.Home = e.serverOf(seen.Backend, seen.Server)
+	}
+	var idle []*server
+	for i := range l.Leases {
+		s, err := e.takeLease(c, &l.Leases[i], fds[i])
+		if err != nil {
+			c.letLoose()
+			for _, s := range idle {
+				s.letLoose()
+			}
+			return a, err
+		}
+		if l.Leases[i].Idle {
+			idle = append(idle, s)
+			continue
+		}
+		a.Lease = &session.Grant{
+			Slot: s.slot, Backend: s.site.key.Backend, Server: fence.Server{Backend: s.site.key.Backend, Run: s.Run},
+			Name: l.Leases[i].Backend, Parameters: s.params, Statements: &s.statements, Settings: &s.Settings,
+		}
+	}
+	for _, s := range idle {
+		s.steppedBy(c)
+		s.site.giveBack(s)
+	}
+	return a, nil
+}
+
+// takeLease takes one.
+func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error) {
+	i := e.backendOf(l)
+	if i < 0 { // it was there when the session was admitted
+		return nil, fmt.Errorf("take connection over: %s is no server of this router any more", l.Backend)
+	}
+	p := e.siteOf(i, c.login)
+	s := &server{site: p, pid: l.PID, secret: l.Secret, params: l.Parameters, served: true}
+	s.Startup, s.Made = c.login.Startup, e.now.Add(-time.Duration(l.AgeMicros)*time.Microsecond)
+	s.Run = e.tracker.Recognize(i, l.Run)
+	s.statements.Unpack(l)
+	s.Settings = settings.Hash{}
+	copy(s.Settings[:], l.Settings)
+	if err := s.open(e, fd, s, poll.In); err != nil {
+		return nil, err
+	}
+	p.Pool.Adopt()
+	p.servers[s] = struct{}{}
+	if l.Idle {
+		return s, nil
+	}
+	s.owner, s.slot = c, session.PrimarySlot
+	if l.Replica {
+		s.slot = session.ReplicaSlot
+	}
+	c.conns[s.slot] = s
+	e.tracker.Table().Backends[i].Held++
+	return s, nil
+}
+
+// letLoose takes the connection out of the account without closing it.
+func (s *server) letLoose() {
+	if c := s.owner; c != nil {
+		c.conns[s.slot] = nil
+		s.owner = nil
+		s.e.tracker.Table().Backends[s.site.key.Backend].Held--
+	}
+	s.site.Drop()
+	delete(s.site.servers, s)
+	s.letGo()
+}
+
+// letLoose has nothing of the client watched any more, and closes nothing.
+func (c *client) letLoose() {
+	for _, s := range c.conns {
+		if s != nil {
+			s.letLoose()
+		}
+	}
+	c.letGo()
+}

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/services/router/internal/intake"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+const (
+	// departuresAtOnce is how many sessions may be on their way out. Descriptors in flight
+	// count against the file limit of this user (unix(7)).
+	departuresAtOnce = 32
+	// orphanTimeout is how long a router that stops waits for a listener to give its
+	// sessions to. Where all of pgpilot is stopped, none will come.
+	orphanTimeout = 2 * time.Second
+)
+
+// departure is a session that has been offered to a listener. Until that has taken it,
+// it is this router's, and nobody's loop watches it.
+type departure struct {
+	e      *Engine
+	rec    *handoff.Record
+	fds    []int
+	began  time.Time
+	leaves bool
+	// canceled says that a cancel request has come meanwhile.
+	canceled bool
+}
+
+// Stop ends the router: from any goroutine. Its sessions go to another router, each at
+// its next safe point, if a listener takes them; otherwise they end when they are idle.
+// All that are left after the given time end then.
+func (e *Engine) Stop(within time.Duration) {
+	e.Post(func() {
+		e.stopping = true
+		e.opts.Stopping()
+		e.timers.Set(&e.drain, e.now.Add(within), func() {
+			e.overdue = true
+			for _, c := range e.clients {
+				c.s.Kill()
+				c.perform()
+			}
+		})
+		e.timers.Set(&e.orphan, e.now.Add(min(within, orphanTimeout)), e.endOrphans)
+		for _, c := range e.clients {
+			e.dismiss(c)
+		}
+		e.runReady()
+		e.endIfEmpty()
+	})
+}
+
+// dismiss has a session leave the router that stops.
+func (e *Engine) dismiss(c *client) {
+	c.leaves = true
+	e.wouldLeave(c)
+}
+
+// endOrphans ends the sessions of a router that stops when nobody takes them.
+func (e *Engine) endOrphans() {
+	if e.opts.Way() != nil {
+		e.timers.Set(&e.orphan, e.now.Add(orphanTimeout), e.endOrphans)
+		return
+	}
+	for _, c := range e.clients {
+		c.s.Stop()
+		c.perform()
+	}
+	e.runReady()
+}
+
+// endIfEmpty ends the loop of a router that stops once it has no sessions any more.
+func (e *Engine) endIfEmpty() {
+	e.done = e.done || e.stopping && len(e.clients)+len(e.departing)+len(e.arriving) == 0
+}
+
+// wouldLeave notes that a session could go now, if it is at a safe point.
+func (e *Engine) wouldLeave(c *client) {
+	if c.queued || !c.movable() {
+		return
+	}
+	c.queued = true
+	e.leavers = append(e.leavers, c) // the loop comes by (runReady)
+}
+
+// movable reports whether the session is at a safe point, with everything that it would
+// take along.
+func (c *client) movable() bool {
+	if c.stays || c.closed || c.closing || c.broken || c.ended || c.performing || c.feeding || len(c.out) > 0 || !c.s.Safe() {
+		return false
+	}
+	for slot, s := range c.conns {
+		if s == nil {
+			continue
+		}
+		if s.broken || s.cancels > 0 || len(s.out) > 0 || len(s.unread) > 0 || s.relayed && c.s.Keeps(session.Slot(slot)) {
+			return false
+		}
+	}
+	return true
+}
+
+// sendAway offers sessions that leave to a listener, some at a time. It reports whether
+// any has left the loop.
+func (e *Engine) sendAway() (any bool) {
+	if len(e.leavers) == 0 || len(e.departing) >= departuresAtOnce {
+		return false
+	}
+	way := e.opts.Way()
+	if way == nil {
+		return false // looked at again every second, and when a listener comes
+	}
+	n := 0
+	for n < len(e.leavers) && len(e.departing) < departuresAtOnce {
+		c := e.leavers[n]
+		e.leavers[n] = nil
+		n++
+		c.queued = false
+		if c.leaves && c.movable() {
+			e.depart(c, way)
+			any = true
+		}
+	}
+	e.leavers = append(e.leavers[:0], e.leavers[n:]...)
+	return any
+}
+
+// WayOut says that there may be a listener now that takes sessions; from any goroutine.
+func (e *Engine) WayOut() {
+	e.Post(e.runReady)
+}
+
+// depart takes the session out of the loop and offers it.
+func (e *Engine) depart(c *client, way *intake.Link) {
+	var kept []*server
+	for slot, s := range c.conns {
+		if s != nil && c.s.Keeps(session.Slot(slot)) {
+			kept = append(kept, s)
+		}
+	}
+	waited := time.Duration(0)
+	if c.s.Phase() == session.Queued {
+		waited = e.now.Sub(c.wait.since)
+	}
+	leaving := c.s.Depart()
+	c.perform()
+	rec := *c.s.Record()
+	rec.Live, rec.Unread = leaving.Live, append(leaving.Unread, c.unread...)
+	d := &departure{e: e, rec: &rec, fds: []int{c.fd}, began: e.now, leaves: c.leaves}
+	if l := rec.Live; l != nil {
+		l.WaitedMicros = waited.Microseconds()
+		l.Fence.Backend, l.Fence.Writer = e.nameOfServer(leaving.Writer), e.incarnation(leaving.Writer)
+		if l.Fence.Seen != nil {
+			l.Fence.Seen.Backend, l.Fence.Seen.Server = e.nameOfServer(leaving.Home), e.incarnation(leaving.Home)
+		}
+		for i, s := range kept {
+			s.lease(&l.Leases[i])
+			d.fds = append(d.fds, s.fd)
+		}
+		if s := c.stepped; s != nil && s.stepper == c && !s.relayed && !s.broken && len(l.Leases) < handoff.MaxFDs-1 && s.site.Claim(s) {
+			lease := handoff.Lease{Idle: true}
+			s.lease(&lease)
+			s.statements.Pack(&lease)
+			if s.Settings != (settings.Hash{}) {
+				lease.Settings = s.Settings[:]
+			}
+			l.Leases = append(l.Leases, lease)
+			d.fds = append(d.fds, s.fd)
+			kept = append(kept, s)
+		}
+	}
+	for _, s := range kept {
+		s.letLoose()
+	}
+	e.forget(c)
+	c.letLoose()
+	e.departing[rec.Session] = d
+	way.Offer(&rec, d.fds, func(o intake.Outcome) {
+		e.Post(func() { e.departed(d, way, o) })
+	})
+	for _, s := range kept {
+		e.refill(s.site)
+	}
+}
+
+// forget takes a client out of everything that knows it here.
+func (e *Engine) forget(c *client) {
+	c.uncount()
+	e.withdraw(c)
+	e.timers.Stop(&c.lastWord)
+	e.timers.Stop(&c.again)
+	rec := c.s.Record()
+	delete(e.clients, rec.Session)
+	if e.byPID[rec.Cancel.PID] == c {
+		delete(e.byPID, rec.Cancel.PID)
+	}
+}
+
+// departed ends a departure.
+func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
+	if e.departing[d.rec.Session] != d {
+		return // the loop has ended meanwhile
+	}
+	delete(e.departing, d.rec.Session)
+	log := e.log.With(obs.KeySession, d.rec.Session)
+	switch o {
+	case intake.Taken:
+		handoff.CloseFDs(d.fds)
+		e.metrics.Moved.Inc()
+		e.metrics.MoveTime.Observe(e.now.Sub(d.began).Seconds())
+		e.opts.Moved(d.rec.Session, way)
+		if d.canceled {
+			way.Cancel(d.rec.Cancel)
+		}
+		log.Debug("session has moved")
+	case intake.Unknown:
+		// Whoever has it goes on with it. If that is nobody, its client sees its connection
+		// end, and its servers theirs.
+		handoff.CloseFDs(d.fds)
+		e.metrics.MoveFailures.Inc()
+		e.opts.Ended(d.rec.Session)
+		log.Error("it is not known whether the session was taken")
+	case intake.Kept, intake.Unsendable:
+		e.metrics.MoveFailures.Inc()
+		e.comeBack(d, o == intake.Unsendable)
+	}
+	e.runReady()
+	e.endIfEmpty()
+}
+
+// comeBack has a session that nobody took go on here.
+func (e *Engine) comeBack(d *departure, stays bool) {
+	if l := d.rec.Live; l != nil {
+		l.Canceled = l.Canceled || d.canceled
+	}
+	e.commence(arrival{rec: d.rec, fds: d.fds, canceled: d.canceled, back: true})
+	c := e.clients[d.rec.Session]
+	switch {
+	case c == nil:
+		return
+	case e.overdue:
+		c.s.Kill()
+		c.perform()
+		return
+	}
+	c.stays = stays
+	if !stays && d.leaves {
+		e.timers.Set(&c.again, e.now.Add(moveAgainAfter), func() {
+			c.leaves = true
+			e.wouldLeave(c)
+			e.runReady()
+		})
+	}
+}
+
+// moveAgainAfter is when a session is offered again that nobody took.
+const moveAgainAfter = 100 * time.Millisecond
+
+// cancelUnderway notes a cancel request for a session that is on its way here or away,
+// and reports whether there is one with the key.
+func (e *Engine) cancelUnderway(key handoff.CancelKey) bool {
+	for _, d := range e.departing {
+		if d.rec.Cancel.PID == key.PID && equalSecret(d.rec.Cancel.Secret, key.Secret) {
+			d.canceled = true
+			return true
+		}
+	}
+	for id, a := range e.arriving {
+		if a.rec.Cancel.PID == key.PID && equalSecret(a.rec.Cancel.Secret, key.Secret) {
+			a.canceled = true
+			e.arriving[id] = a
+			return true
+		}
+	}
+	return false
+}
+
+// abandon closes what is in flight when the loop ends, for this process alone: it may
+// have been taken.
+func (d *departure) abandon() { handoff.CloseFDs(d.fds) }

@@ -1,0 +1,87 @@
+package fence
+
+import "testing"
+
+const on1, on2 = Set(1 << 1), Set(1 << 2)
+
+func doubts(c *Crossing) (out []uint64) {
+	c.Doubts(func(x uint64) { out = append(out, x) })
+	return out
+}
+
+func TestCrossing(t *testing.T) {
+	none := func(uint64) bool { return false }
+	all := func(uint64) bool { return true }
+	for name, c := range map[string]struct {
+		from Set
+		do   func(*Crossing)
+		want bool
+	}{
+		"nobody has been read":             {0, func(*Crossing) {}, true},
+		"nothing is known yet":             {on1, func(*Crossing) {}, false},
+		"a replica alone says nothing":     {on1, func(c *Crossing) { c.Unseen(1, all) }, false},
+		"nothing is in progress":           {on1, func(c *Crossing) { c.Open(nil) }, true},
+		"one is in progress":               {on1, func(c *Crossing) { c.Open([]uint64{7}) }, false},
+		"it is in progress on the replica": {on1, func(c *Crossing) { c.Open([]uint64{7}); c.Unseen(1, all) }, true},
+		"the replica has committed it":     {on1, func(c *Crossing) { c.Open([]uint64{7}); c.Unseen(1, none) }, false},
+		"it has ended":                     {on1, func(c *Crossing) { c.Open([]uint64{7}); c.Open([]uint64{8}) }, true},
+		"it is still in progress":          {on1, func(c *Crossing) { c.Open([]uint64{7, 8}); c.Open([]uint64{8, 9}) }, false},
+		"one of two replicas":              {on1 | on2, func(c *Crossing) { c.Open([]uint64{7}); c.Unseen(1, all) }, false},
+		"two of two replicas":              {on1 | on2, func(c *Crossing) { c.Open([]uint64{7}); c.Unseen(1, all); c.Unseen(2, all) }, true},
+		"a replica that was not read":      {on1, func(c *Crossing) { c.Open([]uint64{7}); c.Unseen(2, all) }, false},
+		"what began later is not waited on": {on1, func(c *Crossing) {
+			c.Open([]uint64{7})
+			c.Open([]uint64{7, 9})
+			c.Unseen(1, func(x uint64) bool { return x == 7 })
+		}, true},
+		"one of two transactions": {on1, func(c *Crossing) {
+			c.Open([]uint64{7, 8})
+			c.Unseen(1, func(x uint64) bool { return x == 7 })
+		}, false},
+		"the other one ends": {on1, func(c *Crossing) {
+			c.Open([]uint64{7, 8})
+			c.Unseen(1, func(x uint64) bool { return x == 7 })
+			c.Open([]uint64{7})
+		}, true},
+	} {
+		var x Crossing
+		x.Begin(c.from)
+		c.do(&x)
+		if x.Passed() != c.want {
+			t.Errorf("%s: passed %v, in doubt %v", name, x.Passed(), doubts(&x))
+		}
+	}
+}
+
+func TestACrossingIsUsedAgain(t *testing.T) {
+	var x Crossing
+	x.Begin(on1)
+	x.Open([]uint64{7, 8})
+	x.Begin(on1)
+	if x.Passed() || len(doubts(&x)) != 0 {
+		t.Fatalf("begun again: passed %v, in doubt %v", x.Passed(), doubts(&x))
+	}
+	x.Open([]uint64{9})
+	if got := doubts(&x); len(got) != 1 || got[0] != 9 {
+		t.Fatalf("in doubt %v, want what is in progress now", got)
+	}
+}
+
+func TestFullIDs(t *testing.T) {
+	for _, c := range []struct {
+		near uint64
+		xid  uint32
+		want uint64
+	}{
+		{760, 745, 745},
+		{760, 770, 770},
+		{1<<32 + 5, 3, 1<<32 + 3},
+		{1<<32 + 5, 1<<32 - 3, 1<<32 - 3}, // from before the ids went round
+		{1<<32 - 3, 5, 1<<32 + 5},
+		{3<<32 + 1<<31, 7, 3<<32 + 7},
+	} {
+		if got := Full(c.near, c.xid); got != c.want {
+			t.Errorf("%d near %d is %d, want %d", c.xid, c.near, got, c.want)
+		}
+	}
+}
