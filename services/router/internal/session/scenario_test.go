@@ -417,6 +417,12 @@ func judgement(args []string) verdict.Verdict {
 		case "unproven":
 			v.Effects |= verdict.Unproven
 		}
+		if name, ok := strings.CutPrefix(a, "prepare="); ok { // of a read
+			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Prepare: &verdict.Prepare{Name: name, Kind: verdict.Read}}}}
+		}
+		if name, ok := strings.CutPrefix(a, "execute="); ok {
+			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Execute: &verdict.Execute{Name: name, Kind: verdict.Read}}}}
+		}
 		if args, ok := strings.CutPrefix(a, "set_config="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}
 		}
