@@ -27,6 +27,10 @@ func (s *Session) FromClient(b []byte) int {
 				run.add(b, used, n)
 			}
 			used += n
+			if s.block.resync {
+				run.flush()
+				s.resync()
+			}
 			if s.fromClient == 0 && s.phase == Idle && !s.discard {
 				run.flush()
 				s.letGo() // what ready could not let go of
@@ -66,6 +70,10 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		if s.equips(typ, rest[:min(total, len(rest))]) {
+			return 0
+		}
+		s.sendBegin(run, simple(typ))
 		if !simple(typ) {
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
@@ -115,7 +123,15 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.route()
 		return 0
 	}
+	here := oneStatement{s: s}
+	is := here.read(rest)
+	if is == unfinished && s.emulates(&here.block) {
+		return 0
+	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		if is == finished && s.emulates(&here.block) {
+			return s.sequenceHere(&here)
+		}
 		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
 			return s.answerAlone(rest[:s.seq.scanned])
@@ -147,7 +163,12 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 }
 
 // bind binds the session to its primary connection.
-func (s *Session) bind(why pins) { s.pins |= why }
+func (s *Session) bind(why pins) {
+	if why == pinState {
+		s.leaveSQL()
+	}
+	s.pins |= why
+}
 
 // frontend reports whether clients send messages of the type.
 func frontend(typ byte) bool {
@@ -176,6 +197,13 @@ func (s *Session) query(total int, rest []byte) int {
 				break
 			}
 			if s.queryOwn(text) || s.queryHere(text) {
+				if s.block.here() {
+					s.block.portal = false
+					s.idle()
+				}
+				return total
+			}
+			if s.queryBlock(text) {
 				return total
 			}
 			s.hinted(s.hintsOf(text))
@@ -190,7 +218,9 @@ func (s *Session) query(total int, rest []byte) int {
 	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
 		return total
 	}
-	s.route()
+	if s.resolve() {
+		s.route()
+	}
 	return 0
 }
 
@@ -199,6 +229,8 @@ func (s *Session) route() {
 	v := s.verdict
 	s.tried = 0
 	switch {
+	case s.block.here():
+		s.routeBlock()
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)
@@ -220,10 +252,15 @@ func (s *Session) route() {
 func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
 	o := s.simple(typ)
+	followed := false
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
 		o.cmds, s.verdict = s.queried(text, s.verdict)
+		o.st, followed = s.follows(text)
+		o.prepares = names(&s.verdict)
 	}
-	s.effects(s.verdict, o.cmds)
+	if !followed { // otherwise it does nothing else
+		s.effects(s.verdict, o.cmds)
+	}
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
@@ -243,6 +280,7 @@ func (s *Session) simple(typ byte) owed {
 			p.st = nil
 		}
 	}
+	s.stale = false
 	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
 	s.unnamed = nil
 	return o
@@ -309,6 +347,9 @@ func (s *Session) drop(total int, rest []byte) int {
 // Judged gives the verdict asked for. It is ignored if the session has gone on.
 func (s *Session) Judged(v verdict.Verdict) {
 	switch {
+	case s.refreshing != nil:
+		s.refreshedBy(v)
+		return
 	case s.phase == Judging:
 		s.enter(Idle)
 	case s.asking:

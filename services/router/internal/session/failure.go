@@ -25,6 +25,9 @@ func (s *Session) failed(msg []byte) fate {
 		s.enter(Busy) // what waited is discarded
 	}
 	s.begunToShow()
+	if front.begins && !s.fatal {
+		s.fell()
+	}
 	switch {
 	case s.fatal:
 	case front.instead != nil && (code == noSuchStatement || code == takenName):
@@ -49,7 +52,7 @@ func (s *Session) inClientsWords(msg []byte) *Problem {
 		return nil
 	}
 	for _, st := range s.named {
-		if strings.Contains(e.Message, st.server) {
+		if !st.raw && strings.Contains(e.Message, st.server) {
 			return &Problem{Code: e.Code, Message: strings.ReplaceAll(e.Message, st.server, st.client), Detail: e.Detail, Hint: e.Hint}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 var travels = map[string]map[string]string{
 	"session.Session": {
 		"env": "- the owner's", "rec": "the record", "phase": "Skipping; all other safe phases begin again as Idle", "steps": "- counts here",
-		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "fence": "Fence", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
+		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "block": "Block", "fence": "Fence", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- no settings are being applied",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
@@ -27,19 +27,26 @@ var travels = map[string]map[string]string{
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
 		"began": "the record's startup parameters", "own": "- follows from set", "hint": "- of what is read again", "admitted": "- of what is read again", "warned": "Warned", "behind": "- of what is being answered",
+		"recovered": "- of what is being answered", "stale": "Stale", "sql": "- follows from named", "executing": "- of what is read again",
+		"refreshing": "- of what is read again", "refreshed": "- of what is read again", "outer": "- of what is read again",
+		"strange": "- of a wait that begins again", "equipping": "- nothing at a safe point", "equipped": "- of what is read again",
 		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- why it leaves", "shown": "Shown", "last": "LastRoute",
 	},
 	"session.held": {
 		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
 	},
+	"session.block": {
+		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
+	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
-		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
+		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
 		"told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "cmds": "Portal.Commands"},
 	"session.Statements": {
 		"held": "Lease.Statements", "clock": "- their order", "hold": "- of a sequence that runs", "unnamed": "Lease.Unnamed", "unnamedID": "Held.Name",
+		"sql": "Lease.Named",
 	},
 	"session.heldStatement": {"used": "- their order", "stale": "Held.Stale", "told": "Held.Params, Held.Rows"},
 	"fence.State": {
@@ -64,7 +71,7 @@ func TestEveryFieldTravelsOrSaysWhyNot(t *testing.T) {
 		return e
 	}
 	for _, typ := range []reflect.Type{
-		of, inside(of, "held"), inside(of, "named"), inside(of, "latest"),
+		of, inside(of, "held"), inside(of, "named"), inside(of, "latest"), inside(of, "block"),
 		reflect.TypeOf(session.Statements{}), inside(reflect.TypeOf(session.Statements{}), "held"),
 		reflect.TypeOf(fence.State{}), reflect.TypeOf(settings.Tracker{}),
 	} {

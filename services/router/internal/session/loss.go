@@ -12,6 +12,9 @@ func (s *Session) ServerLost(slot Slot) {
 		return
 	}
 	bound := s.bound(slot)
+	if slot == s.at {
+		s.equipping = equipping{}
+	}
 	if slot == s.at && s.phase == Busy && !s.retry && !s.retreating {
 		s.saw(slot, &h) // part of an answer; the next read sees to it
 	}
@@ -26,6 +29,8 @@ func (s *Session) ServerLost(slot Slot) {
 		s.route() // nothing has been sent yet
 	case s.phase == Applying:
 		s.applyElsewhere(h.by.Backend)
+	case s.phase == Failing:
+		s.failElsewhere()
 	case s.retreating:
 		s.dropOwed()
 		s.acquire(route.Request{Reason: route.ReasonRerun})
@@ -131,9 +136,11 @@ func (s *Session) Refuse(p *Problem) {
 	case s.phase != Queued:
 	case s.again != nil:
 		s.forget()
+		s.fallHere()
 		s.answer(p)
 		s.idle()
 	default:
+		s.fallHere()
 		s.problem = *p
 		s.enter(Refused)
 	}
@@ -143,6 +150,7 @@ func (s *Session) Refuse(p *Problem) {
 func (s *Session) refuse(typ byte, total int, rest []byte) int {
 	n := s.drop(total, rest)
 	s.seq.scanned, s.known = 0, false
+	s.refreshing, s.refreshed = nil, nil
 	switch typ {
 	case wire.Query, wire.FunctionCall:
 		s.answer(&s.problem)
@@ -168,11 +176,13 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
-	s.extended, s.taken, s.opaque, s.sweeps = false, false, false, false
+	s.extended, s.taken, s.opaque, s.sweeps, s.equipped = false, false, false, false, false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)
+		return
 	}
+	s.limitIdle()
 }
 
 // Cancel handles the client's cancel request. In a transaction whose statement
@@ -181,7 +191,7 @@ func (s *Session) idle() {
 func (s *Session) Cancel() {
 	switch s.phase {
 	case Judging, Settling, Queued:
-		if s.status != wire.Idle {
+		if s.inTransaction() {
 			return
 		}
 		s.do(Action{Op: OpWithdraw})
@@ -232,7 +242,7 @@ func (s *Session) end() {
 		return
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
-	case Applying, Passing:
+	case Applying, Failing, Passing:
 		s.let(s.at, Broken)
 	case Busy:
 		s.unask()
@@ -248,7 +258,7 @@ func (s *Session) close() {
 	s.forget()
 	for slot := range slots {
 		how := Clean
-		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0 || s.owed.unsure > 0) {
+		if slot == s.at && (s.inTransaction() || s.fromClient > 0 && !s.discard || s.fromServer > 0 || s.owed.unsure > 0) {
 			how = Broken // closing it rolls the transaction back
 		}
 		s.let(slot, how)

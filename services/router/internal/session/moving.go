@@ -94,13 +94,14 @@ func (s *Session) pack(d *Departure) {
 	last := s.last
 	l := &handoff.Live{
 		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Status: string(rune(s.status)), Skipping: s.phase == Skipping,
-		Written: s.written, Warned: s.warned,
+		Written: s.written, Stale: s.stale, Warned: s.warned,
 		Fence: handoff.Fence{Position: f.Position, Dirty: f.Dirty, Aside: s.isAside},
 	}
 	d.Live, d.Writer, d.Home = l, f.Writer, f.Home
 	if f.Home != (fence.Server{}) || f.Unsettled {
 		l.Fence.Seen = &handoff.Seen{Timeline: f.Timeline, Unsettled: f.Unsettled}
 	}
+	l.Block = s.block.pack()
 	s.settingsLeave(l)
 	l.Prepared, l.Portals = s.statementsLeave(s.status != wire.Idle)
 	for slot := range slots {
@@ -128,6 +129,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	if l.Status != "" {
 		s.status = l.Status[0]
 	}
+	s.block.unpack(l.Block)
 	s.shown = l.Shown
 	s.pins = parsePins(l.Pin)
 	b := fence.Baggage{Position: l.Fence.Position, Dirty: l.Fence.Dirty, Writer: a.Writer, Home: a.Home}
@@ -141,7 +143,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	}
 	s.settingsArrive(l)
 	s.statementsArrive(l)
-	s.written, s.warned = l.Written, l.Warned
+	s.written, s.stale, s.warned = l.Written, l.Stale, l.Warned
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings}
@@ -157,6 +159,7 @@ func (s *Session) goesOn() {
 	if s.rec.Live.Skipping {
 		s.enter(Skipping)
 	}
+	s.limitIdle()
 	if s.fence.Dirty() && !s.written {
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}

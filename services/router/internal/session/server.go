@@ -32,6 +32,8 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	switch s.phase {
 	case Applying:
 		return s.fromApplying(b)
+	case Failing:
+		return s.fromFailing(b)
 	case Passing:
 		return s.passFromServer(b)
 	}
@@ -63,6 +65,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			n := min(s.fromServer, len(b)-used)
 			s.fromServer -= n
 			used += n
+			if s.fromServer == 0 && s.owed.front().how == made {
+				show(used)
+				s.emitMade()
+				s.unblock(0)
+			}
 			continue
 		}
 		typ, total, err := wire.Header(b[used:])
@@ -109,13 +116,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
-		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
-			s.blocked, s.forgetting = false, false
-			s.enter(Busy)
-		}
+		s.unblock(typ)
 		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
 			show(used)
 			s.emitMade()
+			s.unblock(typ)
 			s.goOn()
 		}
 	}
@@ -124,6 +129,15 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		return len(b)
 	}
 	return used
+}
+
+// unblock lets a message go on that waits, once all before it is answered, behind a
+// server message of the type.
+func (s *Session) unblock(typ byte) {
+	if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
+		s.blocked, s.forgetting = false, false
+		s.enter(Busy)
+	}
 }
 
 // begunToShow notes that part of the answer is shown: from here on the read does
@@ -197,6 +211,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
 		s.recycle(front.was)
 	}
+	s.beganHere(&front, typ)
 	switch {
 	case front.how == hide && s.behind != nil && typ == wire.EmptyQueryResponse:
 		return answer
@@ -225,6 +240,13 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 // ALL everything else that a session may have left in it.
 var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
 
+// rolledBack is what a server says when a transaction that has failed is ended, or taken
+// back to a savepoint.
+var rolledBack = []byte("ROLLBACK\x00")
+
+// preparedTag is what a server says when PREPARE has run.
+var preparedTag = []byte("PREPARE\x00")
+
 // completed takes note of a command that has run.
 func (s *Session) completed(of *owed, tag []byte) {
 	if len(of.cmds) > 0 {
@@ -233,6 +255,13 @@ func (s *Session) completed(of *owed, tag []byte) {
 			s.owed.front().cmds = of.cmds[1:]
 		}
 	}
+	if len(of.prepares) > 0 && bytes.Equal(tag, preparedTag) {
+		s.ranPrepare(of)
+		if of.typ == wire.Query {
+			s.owed.front().prepares = of.prepares[1:]
+		}
+	}
+	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	discard := bytes.Equal(tag, discarded)
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
@@ -259,7 +288,10 @@ func (s *Session) readiness(msg []byte, all bool) fate {
 	}
 	switch status := msg[wire.HeaderSize]; status {
 	case wire.Idle, wire.InTransaction, wire.Failed:
-		s.status = status
+		s.status, s.recovered = s.shownStatus(status), false
+		if s.status != status {
+			return withhold
+		}
 	default:
 		return lose
 	}
@@ -296,7 +328,7 @@ func gathered(typ byte) bool {
 // to see it.
 func (s *Session) notified() {
 	s.fence.Wrote(s.held[s.at].by)
-	if s.phase == Busy || s.status != wire.Idle {
+	if s.phase == Busy || s.inTransaction() {
 		s.written = true // settled with what runs
 		return
 	}
@@ -305,13 +337,13 @@ func (s *Session) notified() {
 
 // ready handles what follows a ReadyForQuery: let go of what is no longer needed.
 func (s *Session) ready() {
-	if s.status == wire.Idle && s.owed.empty() && (s.saw(s.at, &s.held[s.at]) || s.written) {
+	if !s.inTransaction() && s.owed.empty() && (s.saw(s.at, &s.held[s.at]) || s.written) {
 		s.written = false
 		s.settle()
 	}
 	s.follow()
 	s.emitMade()
-	if s.status == wire.Idle && s.owed.syncs == 0 {
+	if !s.inTransaction() && s.owed.syncs == 0 {
 		s.here.st = nil // portals end with their transaction
 	}
 	if s.blocked && !s.forgetting && s.owed.syncs == 0 && s.owed.simples == 0 {
@@ -337,7 +369,7 @@ func (s *Session) ready() {
 // had half a message of the client (data for a copy that failed) gets the rest
 // first, which it ignores.
 func (s *Session) letGo() {
-	if s.status != wire.Idle || s.env.Settings().PerSession || s.fromClient > 0 && !s.discard {
+	if s.inTransaction() || s.env.Settings().PerSession || s.fromClient > 0 && !s.discard {
 		return
 	}
 	for slot := range slots {
@@ -424,7 +456,8 @@ func (s *Session) Granted(g *Grant) {
 		Backend: g.Name, Role: g.Role.String(), Reason: g.Reason.String(),
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
-	if *h.settings != s.set.List().Hash() {
+	s.equipped = false
+	if s.strange = s.others(); *h.settings != s.set.List().Hash() || s.strange != nil {
 		s.apply()
 		return
 	}
@@ -434,8 +467,15 @@ func (s *Session) Granted(g *Grant) {
 // proceed lets the statement at the head, or the read that runs again, go on with
 // the connection.
 func (s *Session) proceed() {
+	if s.block.state == fallen {
+		s.failThere()
+		return
+	}
 	s.applies = 0
 	if s.again != nil {
+		if !s.extended && s.equips(wire.Query, s.again) {
+			return
+		}
 		s.runAgain()
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
-	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -22,6 +21,8 @@ type Settings struct {
 	Bound time.Duration
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
+	// LazyBegin has the server's BEGIN wait for a statement that needs a server.
+	LazyBegin bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
 	// MaxStatements is how many prepared statements a server connection keeps.
@@ -37,6 +38,8 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Beginnings gives what the session's connections begin with.
+	Beginnings() Beginnings
 	// Serves reports whether the run of a server may serve a read of the session, which
 	// has read there before.
 	Serves(s *Session, by fence.Server) bool
@@ -62,9 +65,12 @@ type Session struct {
 	// built holds what was made for a server, likewise.
 	built []byte
 
-	// status is the transaction status last shown to the client.
-	status byte
-	fence  fence.State
+	// status is the transaction status last shown to the client; recovered says that a
+	// transaction that had failed by then has been ended since.
+	status    byte
+	recovered bool
+	block     block
+	fence     fence.State
 	// aside is the replica read since the primary was last used, if isAside.
 	aside   fence.Server
 	isAside bool
@@ -76,6 +82,9 @@ type Session struct {
 	set     settings.Tracker
 	parsing settings.Hash
 	unfit   route.Set
+	// strange are the names under which the connection in use had something that is not
+	// the client's, and which it loses.
+	strange []string
 	// epoch counts the changes.
 	epoch uint64
 	// began and own are what the session asks of the router itself: since its startup,
@@ -113,6 +122,18 @@ type Session struct {
 	// latest and here are the portal bound last, and the one bound last to a statement
 	// that the router executes.
 	latest, here portal
+	// stale says that the client has no unnamed portal any more, but the server may have.
+	stale bool
+	// sql says that some of named may be prepared with SQL. executing is the one that the
+	// EXECUTE at the head runs, nil if that is not known; refreshing is one whose verdict
+	// it waits for, its own being outer, and refreshed one that has just got it.
+	sql                              bool
+	executing, refreshing, refreshed *Statement
+	outer                            verdict.Verdict
+	// equipping is what the connection in use is given for the request at the head,
+	// equipped says that it has been.
+	equipping equipping
+	equipped  bool
 	// missing is a statement that the connection in use prepares before the client's
 	// messages go on: as the client knows it, if exact. reparsed says that it has been
 	// parsed for that.
@@ -172,7 +193,7 @@ func (s *Session) bound(slot Slot) bool {
 	switch {
 	case !h.ok:
 		return false
-	case slot == s.at && s.status != wire.Idle:
+	case slot == s.at && s.inTransaction():
 		return true
 	}
 	return slot == PrimarySlot && h.used && (s.pins != 0 || s.env.Settings().PerSession)

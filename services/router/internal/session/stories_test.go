@@ -26,6 +26,11 @@ var stories = []string{
 	`Close|Sq Parse|q|rows 2 i1 Sync / Query|begin 0 i2 / Parse||DEALLOCATE q Bind Execute Sync / Execute Sync / Query|rollback 0 i3`,
 	`Close|Sq Close|Sy Parse|q|rows 2 i1 Parse|y|DEALLOCATE q Sync / Query|begin 0 i2 / Bind|x|y Sync / Execute|x Sync / Execute|x Sync / Query|rollback 0 i3`,
 	`Query|begin 0 i1 / Query|SET a TO v1 / Close|Sp Parse|p|SAVEPOINT s Bind||p Sync / Execute Sync / Query|SET a TO v2 / Query|ROLLBACK TO s / Query|commit 0 i2 / Query|settings 0 i3`,
+	`Query|BEGIN ISOLATION LEVEL REPEATABLE READ / Query|COMMIT AND CHAIN / Query|modes 0 i1 / Query|COMMIT AND CHAIN / Query|modes 0 i2 / Query|COMMIT`,
+	`Query|BEGIN / Query|SET TRANSACTION READ ONLY / Query|modes 0 i1 / Query|ROLLBACK / Query|modes 0 i2`,
+	`Parse||BEGIN READ WRITE Bind Execute Sync / Execute Sync / Query|ROLLBACK / Query|write 0 i1`,
+	`Query|BEGIN / Query|write 0 i1 / Query|COMMIT / Query|BEGIN / Query|ROLLBACK / Query|value 0 i2`,
+	`Query|begin 0 i0 / Parse||SELECT set_config('a','v1',false) Bind Sync / Execute Sync / Query|commit 0 i1 / Query|settings 0 i2`,
 	`Query|remember m i1 / Query|recall 0 i2`,
 	`Query|SET pgpilot.freshness TO '1ms' / Query|SHOW pgpilot.freshness / Query|RESET pgpilot.freshness / Query|SHOW pgpilot.freshness`,
 	`Query|begin 0 i1 / Query|SET LOCAL pgpilot.freshness TO '1ms' / Query|SHOW pgpilot.freshness / Query|commit 0 i2 / Query|SHOW pgpilot.freshness`,
@@ -36,6 +41,13 @@ var stories = []string{
 	`Query|begin 0 i1 / Query|fail w i2 / Query|value 0 i3 / Query|rollback 0 i4 / Query|value 0 i5`,
 	`Query|begin 0 i1 / Parse|a|rows 1 i2 Describe|Sa Bind||a Execute Sync / Bind||a Execute Sync / Close|Sa Sync / Query|commit 0 i3`,
 	`Query|begin 0 i1 / Parse||rows 1 i2 Describe|S Sync / Bind Execute Sync / Query|commit 0 i3`,
+	`Close|Sa Parse|a|rows 2 i1 Sync / Query|begin 0 i2 / Parse||rows 5 i3 Bind Sync / Query|DEALLOCATE a / Execute Sync / Query|rollback 0 i4`,
+	`Query|begin 0 i2 / Parse||rows 5 i3 Bind Sync / Query|DEALLOCATE ALL / Execute Sync / Query|rollback 0 i4`,
+	`Query|begin 0 i2 / Parse||rows 5 i3 Bind Sync / Query|DEALLOCATE ALL / Describe|P Sync / Query|rollback 0 i4`,
+	`Query|PREPARE g AS write 0 i1 / Query|EXECUTE g / Query|value 0 i2 / Query|DEALLOCATE g`,
+	`Query|PREPARE g AS rows 2 i1 / Query|begin 0 i2 / Query|EXECUTE g / Query|EXECUTE g / Query|rollback 0 i3 / Query|EXECUTE g`,
+	`Query|PREPARE g AS rows 2 i1 / Bind||g Describe|P Execute Sync / Query|begin 0 i2 / Query|DEALLOCATE g / Query|EXECUTE g / Query|rollback 0 i3`,
+	`Close|Sa Parse|a|rows 2 i1 Sync / Query|EXECUTE a / Query|begin 0 i2 / Query|EXECUTE a / Close|Sa Sync / Query|PREPARE a AS rows 3 i3 / Query|EXECUTE a / Query|rollback 0 i3`,
 }
 
 // alone are those in which tables are altered: a server refuses statements that others
