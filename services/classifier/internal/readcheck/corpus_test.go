@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,17 +17,25 @@ import (
 // minCorpus is how many distinct statements there are at least.
 const minCorpus = 20_000
 
-// corpus gives distinct statements for a server, at least minCorpus.
-func corpus(ctx context.Context, t *testing.T, server *pgx.Conn) []string {
-	t.Helper()
-	var all []string
-	seen := make(map[string]bool)
-	add := func(text string) {
-		if !seen[text] {
-			seen[text] = true
-			all = append(all, text)
-		}
+// collection is statements in order, each once.
+type collection struct {
+	all  []string
+	seen map[string]bool
+}
+
+func (c *collection) add(text string) {
+	if !c.seen[text] {
+		c.seen[text] = true
+		c.all = append(c.all, text)
 	}
+}
+
+// plain gives the statements for a server that are not disguised, and how many of
+// them, the first, were written by hand.
+func plain(ctx context.Context, t *testing.T, server *pgx.Conn) (_ *collection, own int) {
+	t.Helper()
+	c := &collection{seen: make(map[string]bool)}
+	add := c.add
 	for _, file := range []string{"../judge/testdata/verdicts.txt", "../catalog/testdata/verdicts.txt"} {
 		for line := range strings.Lines(read(t, file)) {
 			if head, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "| "); ok && !strings.HasPrefix(head, "#") {
@@ -44,7 +53,7 @@ func corpus(ctx context.Context, t *testing.T, server *pgx.Conn) []string {
 	for _, part := range strings.Split(read(t, "../tokencheck/testdata/multiline.txt"), "\n%%\n") {
 		add(part)
 	}
-	own := len(all)
+	own = len(c.all)
 	for _, sql := range []string{callsSQL, operationsSQL, castsSQL, relationsSQL} {
 		rows, err := server.Query(ctx, sql)
 		if err != nil {
@@ -61,16 +70,38 @@ func corpus(ctx context.Context, t *testing.T, server *pgx.Conn) []string {
 			add(text)
 		}
 	}
-	// Those that were written by hand have more to disguise.
-	plain, rng := len(all), rand.New(rand.NewPCG(7, 8))
-	for round := 0; len(all) < minCorpus || round < 2; round++ {
+	return c, own
+}
+
+// corpus gives at least minCorpus distinct statements for a server.
+func corpus(ctx context.Context, t *testing.T, server *pgx.Conn) []string {
+	t.Helper()
+	c, own := plain(ctx, t, server)
+	rng := rand.New(rand.NewPCG(7, 8))
+	n := len(c.all)
+	for round := 0; len(c.all) < minCorpus || round < 2; round++ {
 		if round > 50 {
-			t.Fatalf("only %d distinct statements", len(all))
+			t.Fatalf("only %d distinct statements", len(c.all))
 		}
-		for i, text := range all[:plain] {
-			if i < own || round < 1 {
-				add(disguise(rng, text))
+		for i, text := range c.all[:n] {
+			if i < own || round < 1 { // what was written by hand has more to disguise
+				c.add(disguise(rng, text))
 			}
+		}
+	}
+	return c.all
+}
+
+// some gives another sample of the corpus each time.
+func some(ctx context.Context, t *testing.T, server *pgx.Conn) []string {
+	t.Helper()
+	c, _ := plain(ctx, t, server)
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	rng.Shuffle(len(c.all), func(i, j int) { c.all[i], c.all[j] = c.all[j], c.all[i] })
+	all := c.all[:sample]
+	for i := range all {
+		if i%2 == 0 {
+			all[i] = disguise(rng, all[i])
 		}
 	}
 	return all
