@@ -55,6 +55,10 @@ down: $(BIN)/stack ## stop everything; remove its files, but not an edited .run/
 status: $(BIN)/stack ## show services and servers
 	@$(BIN)/stack -dir $(RUN) status
 
+.PHONY: roll
+roll: build ## restart every service with what has been built, one after another; clients notice a pause at most
+	@$(BIN)/stack -dir $(RUN) roll
+
 # Only when missing: down and status must not wait for a build.
 $(BIN)/stack:
 	@mkdir -p $(BIN)
@@ -149,8 +153,8 @@ compose-down: ## stop the containers and remove them, their networks and their d
 	@$(COMPOSE) --profile '*' down --volumes --remove-orphans
 
 .PHONY: compose-test
-compose-test: ## start everything in containers under another name, restart and scale it under load [ROUNDS=n] [STRICT=1]
-	@deploy/compose/test.sh -rounds $(or $(ROUNDS),3) $(if $(STRICT),-strict)
+compose-test: ## start everything in containers under another name, restart and scale it under load [ROUNDS=n]
+	@deploy/compose/test.sh -rounds $(or $(ROUNDS),3)
 
 .PHONY: images-local
 images-local: ## build stand-ins for the base images from Debian packages, where no registry can be reached

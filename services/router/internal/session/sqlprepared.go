@@ -82,7 +82,7 @@ func (s *Session) follows(text []byte) (*Statement, bool) {
 		return nil, true
 	}
 	st := newPrepared(p.Name, text, s.parsing)
-	st.verdict = running(s.verdict)
+	st.verdict, st.hint = running(s.verdict), s.hintsOf(text)
 	return st, true
 }
 
@@ -141,6 +141,7 @@ func (s *Session) resolve() bool {
 		s.refresh(st, v)
 	}
 	s.refreshed, s.executing = nil, st
+	s.hint = s.hint.with(st.hint)
 	s.verdict.Kind, s.verdict.Effects = x.Of(&verdict.Prepare{Kind: st.verdict.Kind, Effects: st.verdict.Effects})
 	return true
 }

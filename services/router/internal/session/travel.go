@@ -59,9 +59,7 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 	for i := range l.Prepared {
 		p := &l.Prepared[i]
 		sts[i] = unpack(p)
-		if !p.Raw {
-			sts[i].hint = s.hintsOf(p.Text)
-		}
+		sts[i].hint = s.hintsOf(p.Text)
 		if !p.Closed {
 			s.define(sts[i].client, sts[i])
 			s.sql = s.sql || sts[i].sql
