@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"os"
 	"testing"
 )
@@ -12,6 +13,7 @@ func BenchmarkDecodeLag(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	text = bytes.TrimSpace(text) // as it is published
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Decode[Lag](text); err != nil {
