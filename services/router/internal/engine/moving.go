@@ -192,6 +192,7 @@ func (e *Engine) forget(c *client) {
 	c.uncount()
 	e.withdraw(c)
 	e.timers.Stop(&c.lastWord)
+	e.timers.Stop(&c.idleDue)
 	e.timers.Stop(&c.again)
 	rec := c.s.Record()
 	delete(e.clients, rec.Session)

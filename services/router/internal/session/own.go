@@ -96,6 +96,10 @@ func (s *Session) answerOwn(q *ownQuery) {
 	}
 	from := len(s.scratch)
 	p := s.runQuery(q)
+	if p != nil && s.block.here() {
+		s.set.Failed()
+		s.fallHere()
+	}
 	if p != nil && s.status == wire.InTransaction {
 		if from < len(s.scratch) {
 			s.toClient(from)
