@@ -30,6 +30,7 @@ func patient(c *config.Config) { c.Fencing.Wait = config.Duration(200 * time.Mil
 // probe's answer overtakes no acknowledgement. The router's simulation finds it.
 func deliberates() []deliberate {
 	delayed := []fault{{name: "replay delayed", inject: (*run).delayReplay}}
+	hanging := []fault{{name: "synchronous standby hangs", inject: (*run).hangSynchronousStandby}, {name: "synchronous standby does not apply", inject: (*run).stallRemoteApply}}
 	return []deliberate{
 		{mode: "strict", configure: patient, Mutant: mutant.Mutant{Name: "no fence", Edits: []mutant.Edit{{
 			File: "libs/lsn/position.go",
@@ -56,6 +57,26 @@ func deliberates() []deliberate {
 			File: "services/router/internal/session/server.go",
 			Old:  "			s.fatal = s.fatal || last\n",
 			New:  "			s.fatal = s.fatal || last\n			if s.written && s.status == wire.Idle {\n				s.written = false\n				s.fence.Settle(s.fence.Mark(), s.fence.Position(), s.held[s.at].by)\n			}\n",
+		}}}},
+		{mode: "causal", configure: patient, under: delayed, Mutant: mutant.Mutant{Name: "what was seen is not remembered", Edits: []mutant.Edit{{
+			File: "services/router/internal/fence/state.go",
+			Old:  " && (m < Causal || s.seen <= s.settled)",
+			New:  "",
+		}}}},
+		{mode: "linear", configure: patient, under: delayed, Mutant: mutant.Mutant{Name: "a linear read settled by a probe from before its arrival", Edits: []mutant.Edit{{
+			File: "services/router/internal/fence/reads.go",
+			Old:  "{ s.clock++; s.arrived = s.clock }",
+			New:  "{ s.arrived = s.settled }",
+		}}}},
+		{mode: "linear", configure: patient, under: hanging, Mutant: mutant.Mutant{Name: "no visibility barrier", Edits: []mutant.Edit{{
+			File: "services/router/internal/fence/crossing.go",
+			Old:  "func (c *Crossing) Passed() bool { return ",
+			New:  "func (c *Crossing) Passed() bool { return true || ",
+		}}}},
+		{mode: "bounded", under: []fault{{name: "replay paused", inject: (*run).pauseLong}}, Mutant: mutant.Mutant{Name: "a replica as fresh as the newest sample", Edits: []mutant.Edit{{
+			File: "services/router/internal/topology/freshness.go",
+			Old:  "t.samples.AsOf(run, b.Replayed.LSN)",
+			New:  "t.samples.AsOf(run, b.Replayed.LSN+1<<40)",
 		}}}},
 	}
 }
@@ -98,9 +119,10 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, h := perform(t, plan{mode: d.mode, sessions: 16, seed: *seed, faults: d.under, every: true, duration: 10 * time.Second, binDir: bin, configure: d.configure})
-			found := consistency.Check(h, m.Promise)
-			r.report(found)
+			r := perform(t, plan{mode: d.mode, sessions: 16, seed: *seed, faults: d.under, every: true, duration: 10 * time.Second, binDir: bin, configure: d.configure})
+			found := consistency.Check(r.history(d.mode), m.Promise)
+			r.report()
+			r.reportMode(d.mode, found)
 			if len(found.Violations) == 0 {
 				t.Errorf("%d operations show nothing of it", found.Operations())
 			}
