@@ -42,6 +42,7 @@ type client struct {
 
 	wait     waiting
 	cross    crossing
+	reads    bool        // it has read since its fence was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
@@ -80,7 +81,9 @@ type client struct {
 type waiting struct {
 	request route.Request
 	since   time.Time
-	fenced  bool // since counts from the wait for the fence
+	// chance says what has become of the chance that a replica catches up in time.
+	chance chance
+	fenced bool // since counts from the wait for the fence
 	// before is how long the first statement has waited in another router.
 	before time.Duration
 	in     *site // the pool whose queue it is in

@@ -139,8 +139,13 @@ func (p *Paper) Want(at lsn.Position) {
 	}
 }
 
-// wantPause is how often one position is asked for at most.
-const wantPause = 200 * time.Millisecond
+const (
+	// wantPause is how often one position is asked for at most.
+	wantPause = 200 * time.Millisecond
+	// wantGap is the least time between two positions: what comes meanwhile is told as
+	// one.
+	wantGap = time.Millisecond
+)
 
 func (p *Paper) publish() {
 	var last lsn.Position
@@ -157,6 +162,11 @@ func (p *Paper) publish() {
 			err := bus.Publish(p.nc, bus.SubjectFenceWant, bus.Want{V: bus.Version, Router: p.env.Claim.ID(), Position: at, At: when})
 			if err != nil && !bus.Offline(err) {
 				p.env.Log.Warn("cannot ask for a position", obs.KeyError, err)
+			}
+			select {
+			case <-p.ctx.Done():
+				return
+			case <-time.After(wantGap):
 			}
 		}
 	}
