@@ -55,6 +55,10 @@ down: $(BIN)/stack ## stop everything; remove its files, but not an edited .run/
 status: $(BIN)/stack ## show services and servers
 	@$(BIN)/stack -dir $(RUN) status
 
+.PHONY: roll
+roll: build ## restart every service with what has been built, one after another; clients notice a pause at most
+	@$(BIN)/stack -dir $(RUN) roll
+
 # Only when missing: down and status must not wait for a build.
 $(BIN)/stack:
 	@mkdir -p $(BIN)

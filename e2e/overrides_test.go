@@ -409,3 +409,64 @@ func TestHints(t *testing.T) {
 		t.Errorf("the warnings are %q", warnings)
 	}
 }
+
+// TestAllToPrimary throws the emergency switch under sessions that are there, and back:
+// no hint and no session leads around it.
+func TestAllToPrimary(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	primary := cluster.Primary().Port
+	r.awaitReplicas(cluster.Replica(1), cluster.Replica(2))
+	c := r.connect()
+	c.must("SET pgpilot.route = 'replica'")
+	r.until("a read runs on a replica", func() bool { return c.port() != primary })
+	r.configure(func(c *config.Config) { c.Routing.AllToPrimary = true })
+	r.until("the switch is thrown", func() bool { return c.port() == primary })
+	if got := c.one("SELECT inet_server_port() /* pgpilot: replica */"); got != strconv.Itoa(primary) || c.route().Reason != "all_to_primary" {
+		t.Errorf("a read with a hint runs on port %s: %+v", got, c.route())
+	}
+	r.configure(func(c *config.Config) { c.Routing.AllToPrimary = false })
+	r.until("the switch is back", func() bool { return c.port() != primary })
+}
+
+// TestFreshness has sessions and statements say how old an answer may be, in a mode in
+// which nothing else does.
+func TestFreshness(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, func(c *config.Config) {
+		c.Fencing.Mode = config.Relaxed
+		c.Health.Interval = config.Duration(100 * time.Millisecond)
+	})
+	r.awaitReplicas(cluster.Replica(1), cluster.Replica(2))
+	writer, c := r.connect(), r.connect()
+	writer.must("CREATE TABLE ages (n int); INSERT INTO ages VALUES (1)")
+	r.caughtUp()
+	const sql = "SELECT n FROM ages /* pgpilot: freshness=2s */"
+	r.until("what replicas show is fresh", func() bool { return c.one(sql) == "1" && c.route().Role == "replica" })
+	for i := range 2 {
+		if err := cluster.Replica(i + 1).PauseReplay(timeout(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer.must("UPDATE ages SET n = 2")
+	r.until("replicas are too old for the hint", func() bool { return c.one(sql) == "2" })
+	if got := c.route(); got.Role != "primary" || got.Reason != "stale" {
+		t.Errorf("a read that has to be fresh ran on %+v", got)
+	}
+	if got := c.one("SELECT n FROM ages"); got != "1" || c.route().Role != "replica" {
+		t.Errorf("a read without the hint gives %s on %+v", got, c.route())
+	}
+	c.must("SET pgpilot.freshness = '2s'")
+	if got := c.one("SELECT n FROM ages"); got != "2" {
+		t.Errorf("a session that wants it fresh reads %s", got)
+	}
+	if got := c.one("SELECT n FROM ages /* pgpilot: freshness=1h */"); got != "1" {
+		t.Errorf("a statement that may be old reads %s", got)
+	}
+	for i := range 2 {
+		if err := cluster.Replica(i + 1).ResumeReplay(timeout(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until("replicas are fresh again", func() bool { return c.one("SELECT n FROM ages") == "2" && c.route().Role == "replica" })
+}

@@ -145,7 +145,9 @@ func (p *pair) statement() string {
 	names := slices.Sorted(maps.Keys(values))
 	name := names[p.r.IntN(len(names))]
 	value := values[name][p.r.IntN(len(values[name]))]
-	switch n := p.r.IntN(48); {
+	switch n := p.r.IntN(60); {
+	case n >= 48:
+		return sqlPrepared[p.r.IntN(len(sqlPrepared))]
 	case n >= 40:
 		return p.call(name, value)
 	case n < 14:
@@ -183,6 +185,15 @@ func (p *pair) statement() string {
 		return "SELECT count(*) > 0 FROM v"
 	}
 	return "SHOW " + name
+}
+
+// sqlPrepared are statements about what is prepared with SQL, and with Parse (p0). What
+// some mean depends on what is set.
+var sqlPrepared = []string{
+	"PREPARE q0 AS SELECT count(*) > 0 FROM v", "PREPARE q0 AS SELECT count(*) FROM v WHERE n = $1 AND false", "PREPARE q0 (int) AS SELECT $1 + 1",
+	"PREPARE q1 AS SELECT '01/02/2024'::date - '2000-01-01'::date", "PREPARE q1 AS INSERT INTO v VALUES (1)", "PREPARE q1 AS SELECT * FROM nowhere",
+	"PREPARE p0 AS SELECT 1", "EXECUTE q0", "EXECUTE q0", "EXECUTE q0 (1)", "EXECUTE q0 ('x')", "EXECUTE q1", "EXECUTE q1", "EXECUTE p0",
+	"EXECUTE p1", "DEALLOCATE q0", "DEALLOCATE q1", "DEALLOCATE p0", "DEALLOCATE ALL",
 }
 
 // call writes a SELECT of set_config, of two parameters sometimes.

@@ -24,7 +24,7 @@ type Live struct {
 	Settings []Setting `json:"settings,omitempty"`
 	// Prepared are the statements that the client has prepared with Parse (PostgreSQL
 	// documentation: "Message Flow: Extended Query"), the unnamed one with an empty
-	// name.
+	// name, and with PREPARE.
 	Prepared []Prepared `json:"prepared,omitempty"`
 
 	// Status is the transaction status last shown, as in ReadyForQuery: "I", "T" or
@@ -48,6 +48,8 @@ type Live struct {
 	// Leases are the server connections that travel with the session, in the order of
 	// their descriptors, which follow the client's.
 	Leases []Lease `json:"leases,omitempty"`
+	// Stale says that the client has no unnamed portal any more, but its connection may.
+	Stale bool `json:"stale,omitempty"`
 	// Canceled says that a cancel request has come for what is unread.
 	Canceled bool `json:"canceled,omitempty"`
 	// Warned says that the client has been told of a hint that is not understood.
@@ -108,6 +110,8 @@ type Prepared struct {
 	Forgets bool `json:"forgets,omitempty"`
 	// Raw says that it lives on the leased connection, under the client's own name.
 	Raw bool `json:"raw,omitempty"`
+	// SQL says that it was prepared with PREPARE, whose text it has.
+	SQL bool `json:"sql,omitempty"`
 	// Closed says that no name stands for it any longer: only a portal runs it.
 	Closed bool `json:"closed,omitempty"`
 }
@@ -204,6 +208,16 @@ type Lease struct {
 	// Unnamed is the unnamed statement, if there is one, with a hash of its content for a
 	// name.
 	Unnamed *Held `json:"unnamed,omitempty"`
+	// Named is what it holds under names that clients gave.
+	Named []Named `json:"named,omitempty"`
+}
+
+// Named is a prepared statement of a server connection under the name that its client
+// gave.
+type Named struct {
+	Name []byte `json:"name"`
+	// Content is a hash of it.
+	Content []byte `json:"content"`
 }
 
 // Held is a prepared statement of a server connection.

@@ -45,7 +45,23 @@ const (
 	// TypeStopping (router to listener) says that the router takes no more sessions and
 	// gives away those that it has. It has no body.
 	TypeStopping Type = 'Q'
+	// TypeShare (between listeners) asks for the listening sockets, and answers with them
+	// as its descriptors, in the order of Share.Kinds. Body: Share.
+	TypeShare Type = 'F'
 )
+
+// Share says what a listener listens on.
+type Share struct {
+	// Listen, ListenUnix and Metrics are the addresses as in the configuration: sockets for
+	// other ones are of no use to who asks.
+	Listen     string `json:"listen"`
+	ListenUnix string `json:"listen_unix"`
+	Metrics    string `json:"metrics_addr"`
+	// Kinds says what the descriptors are: "tcp" and "unix" listen for clients, "lock" is the
+	// lock file of the Unix socket and "metrics" listens on the address for metrics. It is
+	// empty in a request, and in the answer of a listener that has something else.
+	Kinds []string `json:"kinds,omitempty"`
+}
 
 // Hello introduces a service to its peer.
 type Hello struct {

@@ -123,6 +123,14 @@ func (s *Stack) httpSocket(p *Process) string {
 
 // record notes a started process in the state file.
 func (s *Stack) record(ctx context.Context, started *Process) error {
+	id, _ := started.last()
+	return s.change(ctx, func(st *state) {
+		st.put(entry{Service: started.service, Number: started.number, identity: id})
+	})
+}
+
+// change changes the state file.
+func (s *Stack) change(ctx context.Context, how func(*state)) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
 	s.mu.Lock()
@@ -139,16 +147,19 @@ func (s *Stack) record(ctx context.Context, started *Process) error {
 	if err != nil {
 		return err
 	}
-	id, _ := started.last()
-	st.put(entry{Service: started.service, Number: started.number, identity: id})
+	how(&st)
 	return writeState(s.dir, st)
 }
 
 // put adds an entry or replaces that of the same instance.
 func (st *state) put(e entry) {
-	st.Processes = slices.DeleteFunc(st.Processes, func(o entry) bool { return o.Service == e.Service && o.Number == e.Number })
+	st.remove(e.Service, e.Number)
 	st.Processes = append(st.Processes, e)
 	slices.SortFunc(st.Processes, func(a, b entry) int {
 		return cmp.Or(strings.Compare(a.Service, b.Service), a.Number-b.Number)
 	})
+}
+
+func (st *state) remove(service string, number int) {
+	st.Processes = slices.DeleteFunc(st.Processes, func(o entry) bool { return o.Service == service && o.Number == number })
 }

@@ -61,18 +61,18 @@ func Listener(l net.Listener, t config.TCP) (net.Listener, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("read the TCP settings of a listening socket: %w", err)
 	}
-	return &tuned{l, k, control(t)}, nil
+	return &tuned{own, k, control(t)}, nil
 }
 
 type tuned struct {
-	net.Listener
+	*net.TCPListener
 	keepalive net.KeepAliveConfig
 	control   func(network, address string, c syscall.RawConn) error
 }
 
 // Accept implements net.Listener.
 func (l *tuned) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	c, err := l.TCPListener.Accept()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/scram"
@@ -24,6 +25,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/listener/internal/login"
 	"github.com/pgpilot/pgpilot/services/listener/internal/relay"
 	"github.com/pgpilot/pgpilot/services/listener/internal/routers"
+	"github.com/pgpilot/pgpilot/services/listener/internal/sibling"
 	"github.com/pgpilot/pgpilot/services/listener/internal/sockets"
 )
 
@@ -53,12 +55,13 @@ func serve(ctx context.Context, env *service.Env) error {
 	fleet := routers.New(env.Dir, env.Claim.ID(), clients, env.Metrics, env.Log)
 	way := front.New(gate, fleet, clients, env.Metrics, env.Log)
 
-	page, err := listenRelay(cfg.Observability.MetricsAddr)
+	open, page, err := listen(ctx, env)
 	if err != nil {
 		return err
 	}
-	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix, cfg.TCP)
+	siblings, err := env.Claim.Listen()
 	if err != nil {
+		err = errors.Join(err, open.Close())
 		if page != nil {
 			err = errors.Join(err, page.Close())
 		}
@@ -83,6 +86,12 @@ func serve(ctx context.Context, env *service.Env) error {
 			}
 		})
 	}
+	wg.Go(func() {
+		share := func() ([]string, []int, error) { return open.Share(page) }
+		if err := sibling.Serve(ctx, siblings, addresses(cfg), share, env.Log); err != nil {
+			env.Log.Error("sockets are not shared any more", obs.KeyError, err)
+		}
+	})
 	env.Log.Info("accepting clients", obs.KeyAddress, open.Addresses())
 	env.Health.Ready()
 
@@ -96,6 +105,29 @@ func serve(ctx context.Context, env *service.Env) error {
 		err = errors.Join(context.Cause(accepting), err)
 	}
 	return err
+}
+
+// addresses are those of the configuration, as listeners tell each other.
+func addresses(cfg *config.Config) handoff.Share {
+	return handoff.Share{Listen: cfg.Listen, ListenUnix: cfg.ListenUnix, Metrics: cfg.Observability.MetricsAddr}
+}
+
+// listen opens the sockets for clients and the one for metrics, if there is one: those of
+// a listener that runs already, or new ones.
+func listen(ctx context.Context, env *service.Env) (*sockets.Set, net.Listener, error) {
+	cfg := env.Config
+	if kinds, fds := sibling.Ask(ctx, env.Dir, env.Claim.ID(), addresses(cfg), env.Log); len(kinds) > 0 {
+		return sockets.Adopt(kinds, fds, cfg.TCP)
+	}
+	page, err := listenRelay(cfg.Observability.MetricsAddr)
+	if err != nil {
+		return nil, nil, err
+	}
+	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix, cfg.TCP)
+	if err != nil && page != nil {
+		err = errors.Join(err, page.Close())
+	}
+	return open, page, err
 }
 
 // policyOf derives what the gate goes by from a configuration.

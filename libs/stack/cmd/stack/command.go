@@ -18,6 +18,7 @@ const usage = `usage: stack [flags] command
           -config names real servers, and every service; wait until all is ready
   down    stop all of it and remove every file
   status  show each process and each server
+  roll    restart every service, one after another, under its clients
 
 flags:
 `
@@ -87,6 +88,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return cmd.down(ctx)
 	case "status":
 		return cmd.status(ctx)
+	case "roll":
+		return cmd.roll(ctx)
 	}
 	return fmt.Errorf(`unknown command %q: try "stack -h"`, cmd.name)
 }

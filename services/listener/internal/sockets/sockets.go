@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,10 @@ type Set struct {
 	// Listeners accept *net.TCPConn and *net.UnixConn.
 	Listeners []net.Listener
 	lock      *lockFile
+
+	mu sync.Mutex
+	// shared says that another listener has them, too.
+	shared bool // guarded by mu
 }
 
 // Open listens on a TCP address and in a folder for Unix sockets; either may be
@@ -100,7 +105,7 @@ func (s *Set) Addresses() string {
 	return strings.Join(as, ", ")
 }
 
-// Close stops listening and removes the Unix socket.
+// Close stops listening and removes the Unix socket, unless another listener shares it.
 func (s *Set) Close() error {
 	var errs []error
 	for _, l := range s.Listeners {
@@ -108,7 +113,13 @@ func (s *Set) Close() error {
 			errs = append(errs, fmt.Errorf("close listening socket: %w", err))
 		}
 	}
-	if s.lock != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.lock == nil:
+	case s.shared: // the socket is the other's as well
+		errs = append(errs, s.lock.f.Close())
+	default:
 		errs = append(errs, s.lock.release())
 	}
 	return errors.Join(errs...)

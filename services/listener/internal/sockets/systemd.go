@@ -53,22 +53,22 @@ func passed(t config.TCP) (_ *Set, err error) {
 
 // passedListener owns fd from now on.
 func passedListener(fd int) (net.Listener, error) {
-	f := os.NewFile(uintptr(fd), "systemd socket "+strconv.Itoa(fd))
+	f := os.NewFile(uintptr(fd), "passed socket "+strconv.Itoa(fd))
 	defer f.Close() // the listener has a duplicate
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil {
-		return nil, fmt.Errorf("take over descriptor %d, which systemd passed: %w", fd, err)
+		return nil, fmt.Errorf("take over descriptor %d, which was passed: %w", fd, err)
 	}
 	listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err != nil {
-		return nil, fmt.Errorf("take over descriptor %d, which systemd passed: %w", fd, err)
+		return nil, fmt.Errorf("take over descriptor %d, which was passed: %w", fd, err)
 	}
 	if kind != unix.SOCK_STREAM || listens == 0 {
 		return nil, fmt.Errorf("descriptor %d, which systemd passed, is no listening stream socket: use only ListenStream= and Accept=no in the .socket unit", fd)
 	}
 	l, err := net.FileListener(f)
 	if err != nil {
-		return nil, fmt.Errorf("take over descriptor %d, which systemd passed: %w", fd, err)
+		return nil, fmt.Errorf("take over descriptor %d, which was passed: %w", fd, err)
 	}
 	return l, nil
 }

@@ -53,6 +53,8 @@ func (e *Engine) complete(r *route.Request) {
 	}
 	if r.Mode == fence.Bounded {
 		r.Bound = max(r.Bound, 1) // no bound: nothing is fresh enough
+	}
+	if r.Bound > 0 {
 		r.AsOf = max(e.clock.Now()-r.Bound, 1)
 	}
 }

@@ -101,10 +101,8 @@ type Request struct {
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy
-	// Freshness is how old an answer the session or the statement allows; 0: any. Hinted
-	// says that a hint asks for a route.
-	Freshness time.Duration
-	Hinted    bool
+	// Hinted says that a hint asks for a route.
+	Hinted bool
 	// MaxLag excludes replicas that lag more. 0: none.
 	MaxLag time.Duration
 	// Turn is any number that grows with every request.
@@ -173,8 +171,8 @@ func eligible(t *Table, r *Request) (able Set, why Reason) {
 	for i := range t.Backends {
 		b := &t.Backends[i]
 		switch {
-		case !b.usable() || r.Tried.Has(i) || (!r.Strict || r.Freshness > 0) && !b.Fresh:
-		case r.MaxLag > 0 && b.Lag > r.MaxLag, r.Freshness > 0 && b.Lag > r.Freshness:
+		case !b.usable() || r.Tried.Has(i) || !r.Strict && !b.Fresh:
+		case r.MaxLag > 0 && b.Lag > r.MaxLag:
 			if why == ReasonNoReplica {
 				why = ReasonLagging
 			}

@@ -125,4 +125,6 @@ type Problem struct {
 	Hint    string
 	// Fatal ends the session.
 	Fatal bool
+	// whole is the server's own message, if it is shown as it came.
+	whole []byte
 }

@@ -48,6 +48,10 @@ func (s *Session) report(p *Problem) {
 }
 
 func (s *Session) encodeProblem(p *Problem) {
+	if p.whole != nil && !p.Fatal {
+		s.scratch = append(s.scratch, p.whole...)
+		return
+	}
 	severity := "ERROR"
 	if p.Fatal {
 		severity = "FATAL"

@@ -53,9 +53,17 @@ type owed struct {
 	// says so, of a portal that runs it.
 	st     *Statement
 	portal bool
+	// server is the name under which the statement of a Parse was sent: it may get
+	// another one before the answer has come.
+	server string
 	// cmds is what the statements of a Query, or that of an Execute, do to settings,
 	// as far as they have not been executed.
 	cmds []settings.Command
+	// prepares are the names that the PREPAREs of a Query give, as far as they have not
+	// been executed; st is what the only one of them makes, if that is followed.
+	prepares []string
+	// gives is the name under which the message gives the connection a statement, unseen.
+	gives string
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }
@@ -107,6 +115,9 @@ func (a *answers) push(o owed) {
 		n := copy(a.q, a.q[a.head:])
 		clear(a.q[n:])
 		a.q, a.head = a.q[:n], 0
+	}
+	if o.typ == wire.Parse && o.st != nil {
+		o.server = o.st.server
 	}
 	if simple(o.typ) {
 		a.simples++

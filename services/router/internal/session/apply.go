@@ -123,13 +123,17 @@ func (s *Session) onlyPrimary() bool {
 	return false
 }
 
-// apply gives the connection in use the session's settings.
+// apply gives the connection in use the session's settings, and takes from it what it
+// has under names that clients give and that is not the session's.
 func (s *Session) apply() {
 	s.enter(Applying)
 	s.interrupted = false
 	s.held[s.at].statements.dropUnnamed()
 	from := len(s.built)
 	s.built = append(s.built, wire.Query, 0, 0, 0, 0)
+	for _, name := range s.strange {
+		s.built = append(append(append(s.built, "DEALLOCATE "...), quotedName(name)...), ';')
+	}
 	s.built = append(s.set.List().AppendSQL(s.built), 0)
 	binary.BigEndian.PutUint32(s.built[from+1:], uint32(len(s.built)-from-1))
 	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
@@ -149,6 +153,13 @@ func (s *Session) fromApplying(b []byte) int {
 		}
 		msg := b[used : used+total]
 		used += total
+		if len(s.equipping.steps) > 0 && !farewell(typ, msg) && typ != wire.ParameterStatus {
+			if !s.fromEquipping(typ, msg) {
+				s.ServerLost(s.at)
+				return len(b)
+			}
+			continue
+		}
 		switch typ {
 		case wire.CommandComplete:
 		case wire.ParameterStatus:
@@ -207,9 +218,16 @@ func (s *Session) applied() {
 	h := &s.held[s.at]
 	p := s.word
 	s.word = nil
+	how := Clean
+	if s.strange != nil {
+		how = Broken // who knows what it has lost, if anything failed
+	}
 	switch {
 	case p == nil:
 		*h.settings = s.set.List().Hash()
+		for _, name := range s.strange {
+			delete(h.statements.sql, name)
+		}
 		s.proceed()
 	case p.Code == canceled.Code && !s.interrupted && s.applies < maxApplies:
 		// It was the time limit of the session that had the connection before.
@@ -218,11 +236,11 @@ func (s *Session) applied() {
 		s.applyElsewhere(backend)
 	case s.at == ReplicaSlot && p.Code != canceled.Code:
 		s.unfit = s.unfit.With(h.by.Backend)
-		s.let(s.at, Clean)
+		s.let(s.at, how)
 		s.acquire(route.Request{Reason: route.ReasonSettings})
 	default:
 		s.applies = 0
-		s.let(s.at, Clean)
+		s.let(s.at, how)
 		s.enter(Queued)
 		s.Refuse(p)
 	}

@@ -66,6 +66,9 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		if s.equips(typ, rest[:min(total, len(rest))]) {
+			return 0
+		}
 		if !simple(typ) {
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
@@ -147,7 +150,12 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 }
 
 // bind binds the session to its primary connection.
-func (s *Session) bind(why pins) { s.pins |= why }
+func (s *Session) bind(why pins) {
+	if why == pinState {
+		s.leaveSQL()
+	}
+	s.pins |= why
+}
 
 // frontend reports whether clients send messages of the type.
 func frontend(typ byte) bool {
@@ -190,7 +198,9 @@ func (s *Session) query(total int, rest []byte) int {
 	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
 		return total
 	}
-	s.route()
+	if s.resolve() {
+		s.route()
+	}
 	return 0
 }
 
@@ -220,10 +230,15 @@ func (s *Session) route() {
 func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
 	o := s.simple(typ)
+	followed := false
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
 		o.cmds, s.verdict = s.queried(text, s.verdict)
+		o.st, followed = s.follows(text)
+		o.prepares = names(&s.verdict)
 	}
-	s.effects(s.verdict, o.cmds)
+	if !followed { // otherwise it does nothing else
+		s.effects(s.verdict, o.cmds)
+	}
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
@@ -243,6 +258,7 @@ func (s *Session) simple(typ byte) owed {
 			p.st = nil
 		}
 	}
+	s.stale = false
 	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
 	s.unnamed = nil
 	return o
@@ -309,6 +325,9 @@ func (s *Session) drop(total int, rest []byte) int {
 // Judged gives the verdict asked for. It is ignored if the session has gone on.
 func (s *Session) Judged(v verdict.Verdict) {
 	switch {
+	case s.refreshing != nil:
+		s.refreshedBy(v)
+		return
 	case s.phase == Judging:
 		s.enter(Idle)
 	case s.asking:

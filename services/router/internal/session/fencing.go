@@ -12,9 +12,10 @@ import (
 // mode is the fencing mode that holds for the next statement.
 func (s *Session) mode() fence.Mode { return s.values().Mode }
 
-// freshest gives how old reads may be in the mode bounded.
+// freshest gives how old reads may be, 0 if that does not matter: what is asked for
+// counts in every mode, what is configured in the mode bounded.
 func (s *Session) freshest(v override.Values) time.Duration {
-	if v.Freshness > 0 {
+	if v.Freshness > 0 || v.Mode != fence.Bounded {
 		return v.Freshness
 	}
 	return s.env.Settings().Bound

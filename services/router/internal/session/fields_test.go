@@ -27,6 +27,9 @@ var travels = map[string]map[string]string{
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
 		"began": "the record's startup parameters", "own": "- follows from set", "hint": "- of what is read again", "admitted": "- of what is read again", "warned": "Warned", "behind": "- of what is being answered",
+		"recovered": "- of what is being answered", "stale": "Stale", "sql": "- follows from named", "executing": "- of what is read again",
+		"refreshing": "- of what is read again", "refreshed": "- of what is read again", "outer": "- of what is read again",
+		"strange": "- of a wait that begins again", "equipping": "- nothing at a safe point", "equipped": "- of what is read again",
 		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- why it leaves", "shown": "Shown", "last": "LastRoute",
 	},
 	"session.held": {
@@ -34,12 +37,13 @@ var travels = map[string]map[string]string{
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
-		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
+		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
 		"told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "cmds": "Portal.Commands"},
 	"session.Statements": {
 		"held": "Lease.Statements", "clock": "- their order", "hold": "- of a sequence that runs", "unnamed": "Lease.Unnamed", "unnamedID": "Held.Name",
+		"sql": "Lease.Named",
 	},
 	"session.heldStatement": {"used": "- their order", "stale": "Held.Stale", "told": "Held.Params, Held.Rows"},
 	"fence.State": {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -10,7 +11,7 @@ import (
 )
 
 // local is a statement that the router executes itself: about prepared statements,
-// which on servers have other names and are not only this client's, or about the
+// which on servers mostly have other names and are not only this client's, or about the
 // router's own parameters.
 type local struct {
 	kind localKind
@@ -95,14 +96,14 @@ func identifier(b []byte) (string, bool) {
 	return strings.ToLower(string(b)), len(b) > 0
 }
 
-// executes reports whether the router executes it: if it can only be about what
-// the client has prepared with Parse. Statements prepared with SQL bind the session
-// to their connection.
+// executes reports whether the router executes it: if it can only be about what it
+// knows that the client has prepared. Whatever else there is binds the session to
+// its connection.
 func (s *Session) executes(l *local) bool {
 	switch l.kind {
 	case deallocate:
 		st := s.named[l.name]
-		return st != nil && !st.raw || st == nil && s.pins == 0
+		return st != nil && (!st.raw || st.sql) || st == nil && s.pins == 0
 	case deallocateAll:
 		return s.pins == 0
 	case ownParameter:
@@ -149,7 +150,7 @@ func (s *Session) queryHere(text []byte) bool {
 	default:
 		clear(s.named)
 	}
-	s.unnamed = nil // as with every simple query
+	s.unnamed, s.stale = nil, s.status != wire.Idle // as with every simple query
 	from := len(s.scratch)
 	s.scratch = appendTag(s.scratch, &l)
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
@@ -163,9 +164,12 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 	if s.owed.syncs > 0 {
 		return s.wait()
 	}
+	if s.awaitsEnd(run) {
+		return 0
+	}
 	s.seq.parsed()
 	p := &aborted
-	if s.status != wire.Failed {
+	if !s.failing() {
 		p = s.parsedOwn(&l)
 	}
 	if p != nil {
@@ -198,25 +202,33 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 	if s.owed.syncs > 0 {
 		return s.wait()
 	}
+	if s.awaitsEnd(run) {
+		return 0
+	}
 	if st.local.kind == ownParameter && len(rest) < total && total <= maxHeld {
 		return 0
 	}
 	formats, p := s.boundOwn(st, rest[:min(total, len(rest))])
 	switch {
-	case s.status == wire.Failed:
+	case s.failing():
 		s.fail(run, &aborted)
 	case p != nil:
 		s.fail(run, p)
 	default:
 		if len(portal) == 0 {
 			// It takes the place of the one that the server has.
-			s.owed.sent(owed{typ: wire.Close, how: hide})
-			run.build(func(b []byte) []byte { return append(b, wire.Close, 0, 0, 0, 6, 'P', 0) })
+			s.closePortal(run)
 		}
 		s.binds(portal, st.formatted(formats), nil)
 		s.answerHere(owed{typ: wire.Bind, st: st}, run)
 	}
 	return s.drop(total, rest)
+}
+
+// closePortal closes the unnamed portal on the server, unseen.
+func (s *Session) closePortal(run *forwarding) {
+	s.owed.sent(owed{typ: wire.Close, how: hide})
+	run.build(func(b []byte) []byte { return append(b, wire.Close, 0, 0, 0, 6, 'P', 0) })
 }
 
 // execute translates a whole Execute. Behind one that forgets all prepared
@@ -229,6 +241,7 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	o := owed{typ: wire.Execute}
 	if ok && s.latest.is(name) && !s.latest.ran {
 		o.cmds, s.latest.ran = s.latest.cmds, true
+		o.prepares = names(&s.latest.st.verdict)
 	}
 	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.latest.is(name) && s.latest.st.forgets {
@@ -244,7 +257,9 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 	switch {
 	case s.owed.syncs > 0: // it may have ended with its transaction
 		return s.wait()
-	case s.status == wire.Failed:
+	case s.awaitsEnd(run):
+		return 0
+	case s.failing():
 		s.fail(run, &aborted)
 		return total
 	case s.here.ran:
@@ -280,8 +295,27 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 	return total
 }
 
-// emitMade answers what needs no server, once its turn has come.
+// failing reports whether the transaction has failed in which the next message runs.
+func (s *Session) failing() bool { return s.status == wire.Failed && !s.recovered }
+
+// awaitsEnd has the message at the head wait, where a transaction has failed, for what is
+// in front of it in its sequence: that may end the transaction.
+func (s *Session) awaitsEnd(run *forwarding) bool {
+	if !s.failing() || !slices.ContainsFunc(s.owed.all(), func(o owed) bool { return o.how != made }) {
+		return false
+	}
+	run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
+	s.forgetting = true
+	s.wait()
+	return true
+}
+
+// emitMade answers what needs no server, once its turn has come: not in the middle of a
+// message of the server.
 func (s *Session) emitMade() {
+	if s.fromServer > 0 {
+		return
+	}
 	from := len(s.scratch)
 	for o := s.owed.front(); o.how == made; o = s.owed.front() {
 		switch o.typ {

@@ -12,6 +12,9 @@ func (s *Session) ServerLost(slot Slot) {
 		return
 	}
 	bound := s.bound(slot)
+	if slot == s.at {
+		s.equipping = equipping{}
+	}
 	if slot == s.at && s.phase == Busy && !s.retry && !s.retreating {
 		s.saw(slot, &h) // part of an answer; the next read sees to it
 	}
@@ -143,6 +146,7 @@ func (s *Session) Refuse(p *Problem) {
 func (s *Session) refuse(typ byte, total int, rest []byte) int {
 	n := s.drop(total, rest)
 	s.seq.scanned, s.known = 0, false
+	s.refreshing, s.refreshed = nil, nil
 	switch typ {
 	case wire.Query, wire.FunctionCall:
 		s.answer(&s.problem)
@@ -168,7 +172,7 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
-	s.extended, s.taken, s.opaque, s.sweeps = false, false, false, false
+	s.extended, s.taken, s.opaque, s.sweeps, s.equipped = false, false, false, false, false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)

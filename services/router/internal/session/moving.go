@@ -94,7 +94,7 @@ func (s *Session) pack(d *Departure) {
 	last := s.last
 	l := &handoff.Live{
 		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Status: string(rune(s.status)), Skipping: s.phase == Skipping,
-		Written: s.written, Warned: s.warned,
+		Written: s.written, Stale: s.stale, Warned: s.warned,
 		Fence: handoff.Fence{Position: f.Position, Dirty: f.Dirty, Aside: s.isAside},
 	}
 	d.Live, d.Writer, d.Home = l, f.Writer, f.Home
@@ -141,7 +141,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	}
 	s.settingsArrive(l)
 	s.statementsArrive(l)
-	s.written, s.warned = l.Written, l.Warned
+	s.written, s.stale, s.warned = l.Written, l.Stale, l.Warned
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings}

@@ -41,7 +41,7 @@ type portal struct {
 //	rows N, write, LISTEN, UNLISTEN, value (what writes it sees), begin, commit, rollback, fail,
 //	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
-//	DISCARD ALL, and about settings what parameters say
+//	DISCARD ALL, PREPARE name AS, EXECUTE name, and about settings what parameters say
 type postgres struct {
 	cl      *cluster
 	replica bool
@@ -336,13 +336,16 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	case "write", "defer", "alter", "copyin":
 		p.writing(stmt)
 	case "DEALLOCATE", "DISCARD":
-		return p.forget(strings.ToUpper(verb), arg)
+		return p.forget(strings.ToUpper(verb), strings.Trim(arg, `"`))
 	case "SHOW":
 		return p.showOwn(st == nil)
-	case "EXECUTE":
-		return p.error("26000", `prepared statement "`+arg+`" does not exist`)
 	case "SET", "RESET", "SAVEPOINT", "RELEASE", "SELECT":
 		return p.assign(stmt)
+	case "PREPARE":
+		return p.prepare(stmt)
+	case "EXECUTE":
+		st := p.lookup(arg)
+		return st != nil && p.execute(st.text, nil)
 	case "ROLLBACK":
 		if arg == "TO" {
 			return p.assign(stmt)
@@ -419,6 +422,20 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	return true
 }
 
+// prepare executes PREPARE name AS statement.
+func (p *postgres) prepare(stmt string) bool {
+	f := strings.SplitN(stmt, " ", 4)
+	switch {
+	case verb(f[3]) == "unparsable":
+		return p.error("42601", f[3])
+	case p.stmts[f[1]] != nil:
+		return p.error("42P05", `prepared statement "`+f[1]+`" already exists`)
+	}
+	p.stmts[f[1]] = &prepared{f[3], "\x00\x00", p.schema()}
+	p.say("CommandComplete", "PREPARE")
+	return true
+}
+
 // forget executes DEALLOCATE or DISCARD ALL.
 func (p *postgres) forget(verb, name string) bool {
 	switch {
@@ -434,8 +451,8 @@ func (p *postgres) forget(verb, name string) bool {
 			p.params.end(true)
 		}
 		p.say("CommandComplete", verb+" ALL")
-	case p.stmts[name] == nil:
-		return p.error("26000", `prepared statement "`+name+`" does not exist`)
+	case p.lookup(name) == nil:
+		return false
 	default:
 		delete(p.stmts, name)
 		p.say("CommandComplete", verb)

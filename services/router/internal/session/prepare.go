@@ -96,7 +96,7 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 			set(&held.told)
 		}
 	}
-	if o.how == forward {
+	if o.how == forward && !o.st.raw { // one that is raw is not parsed anywhere else
 		set(&o.st.told)
 	}
 }

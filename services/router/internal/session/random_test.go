@@ -125,6 +125,8 @@ func (c *writer) group() {
 		c.data()
 	case n < 12:
 		c.sequence()
+	case n < 14:
+		c.sql()
 	default:
 		c.prepared()
 	}
@@ -189,6 +191,31 @@ func (c *writer) prepared() {
 	c.send("Sync")
 	if c.r.IntN(8) == 0 {
 		c.send("Query", any("DEALLOCATE b", "DEALLOCATE c", "DISCARD ALL", "DEALLOCATE ALL"))
+	}
+}
+
+// sql writes statements about what is prepared with SQL, under names that prepared uses,
+// too, with what may come in between.
+func (c *writer) sql() {
+	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
+	name := func() string { return any("a", "b", "c", "g", "g", "h") }
+	for range 1 + c.r.IntN(6) {
+		switch c.r.IntN(12) {
+		case 0, 1, 2:
+			c.send("Query", "PREPARE "+name()+" AS "+any("rows 2 p0", "rows 2 p0", "value 0 p2", "value 0 p2", "write 0 p4", "standby 0 pb", "fail r p8", "unparsable 0 p9", "settings 0 pc"))
+		case 3, 4, 5, 6:
+			c.send("Query", "EXECUTE "+name())
+		case 7:
+			c.send("Query", "DEALLOCATE "+any("g", "g", "h", "ALL"))
+		case 8:
+			c.send("Query", c.setting())
+		case 9:
+			c.send("Query", any("begin 0 x", "commit 0 x", "rollback 0 x"))
+		case 10:
+			c.send("Query", any("EXECUTE "+name()+";EXECUTE "+name(), "PREPARE "+name()+" AS rows 1 p3;rows 1 p3", "write 0 p4;DEALLOCATE g"))
+		case 11:
+			c.prepared()
+		}
 	}
 }
 

@@ -132,11 +132,18 @@ func TestLongSequence(t *testing.T) {
 // TestSteadyReadAllocatesNothing runs a simple read from the client's bytes to
 // the release of the connection.
 func TestSteadyReadAllocatesNothing(t *testing.T) {
+	for _, text := range []string{"SELECT 1", "/* a */ SELECT 1 -- b"} {
+		t.Run(text, func(t *testing.T) { steadyRead(t, text) })
+	}
+}
+
+func steadyRead(t *testing.T, text string) {
+	t.Helper()
 	env := &steady{keep: make([]byte, 0, 64)}
 	s := session.New(record(), env)
 	s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
 	s.Reset()
-	query := wire.AppendQuery(nil, "SELECT 1")
+	query := wire.AppendQuery(nil, text)
 	answer, err := encode(serverKinds, []string{"RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"})
 	if err != nil {
 		t.Fatal(err)
@@ -177,6 +184,10 @@ func TestSteadySequencesAllocateNothing(t *testing.T) {
 		},
 		"unnamed": {
 			sent:   []string{"Parse", "Bind", "Describe", `"P`, "Execute", "Sync"},
+			answer: []string{"ParseComplete", "BindComplete", "RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
+		},
+		"unnamed, with a comment": {
+			sent:   []string{"Parse", `"/* a */ SELECT 1`, "Bind", "Describe", `"P`, "Execute", "Sync"},
 			answer: []string{"ParseComplete", "BindComplete", "RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"},
 		},
 		"unnamed, its statement described": {

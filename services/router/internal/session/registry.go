@@ -56,8 +56,10 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		}
 		switch {
 		case held == nil:
+		case o.gives != "":
+			delete(held.sql, o.gives)
 		case own:
-			held.remove(o.st)
+			held.remove(o.server)
 		case o.typ == wire.Close && o.how == hide && o.name != "":
 			held.restore(o.name)
 		}
@@ -141,6 +143,11 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 		if settings.Listens(cmds) {
 			s.bind(pinListen)
 			h.used = true
+		}
+		for i := range cmds {
+			if cmds[i].Kind == settings.Set && s.strays(cmds[i:i+1]) {
+				s.astray()
+			}
 		}
 	}
 	if cmds == nil && s.set.Begun() && s.undisclosed(v) {

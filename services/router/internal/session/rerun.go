@@ -79,6 +79,10 @@ const readOnly = "25006"
 
 // unsuited notes that the statement which runs is one for the primary.
 func (s *Session) unsuited() {
+	if !s.extended && s.executing != nil {
+		s.executing.verdict.Kind = verdict.Write
+		return
+	}
 	if !s.extended {
 		if text, ok := wire.QueryText(s.again); ok {
 			s.env.Unsuited(s, text)

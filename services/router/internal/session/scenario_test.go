@@ -184,8 +184,8 @@ func (p *play) act(a session.Action, data []byte) {
 		if a.Request.Read && a.Request.Hinted {
 			s += " hinted"
 		}
-		if a.Request.Read && a.Request.Freshness > 0 {
-			s += " fresh " + a.Request.Freshness.String()
+		if a.Request.Read && a.Request.Bound > 0 {
+			s += " fresh " + a.Request.Bound.String()
 		}
 		for i := range 8 {
 			if a.Request.Tried.Has(i) {
@@ -416,6 +416,12 @@ func judgement(args []string) verdict.Verdict {
 			v.Effects |= verdict.Session
 		case "unproven":
 			v.Effects |= verdict.Unproven
+		}
+		if name, ok := strings.CutPrefix(a, "prepare="); ok { // of a read
+			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Prepare: &verdict.Prepare{Name: name, Kind: verdict.Read}}}}
+		}
+		if name, ok := strings.CutPrefix(a, "execute="); ok {
+			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Execute: &verdict.Execute{Name: name, Kind: verdict.Read}}}}
 		}
 		if args, ok := strings.CutPrefix(a, "set_config="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}

@@ -110,6 +110,9 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.isOwn(s.statement(name)) {
 				q.own = true
 			}
+			if typ == wire.Describe && s.describesSQL(msg) {
+				q.join(verdict.Unclassified()) // the primary's connection has it
+			}
 		case wire.Execute:
 		case wire.Sync:
 			q.scanned += total
@@ -218,7 +221,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 		s.seq.hint = s.seq.hint.with(st.hint)
 	}
 	switch {
-	case st == nil:
+	case st == nil, st.sql: // the connection is equipped with that, if it is the primary's
 		return verdict.Unclassified(), true
 	case !s.outdated(st):
 		return st.verdict, true
@@ -234,7 +237,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 // outdated reports whether a statement's verdict holds no more. What nobody has
 // looked into, and what the router knows by itself, has one that always does.
 func (s *Session) outdated(st *Statement) bool {
-	return !st.raw && st.local.kind == notLocal && !st.forgets && !s.env.Current(st.verdict)
+	return (!st.raw || st.sql) && st.local.kind == notLocal && !st.forgets && !s.env.Current(st.verdict)
 }
 
 // lasting gives what must be taken for true of a statement that is about to be
@@ -242,7 +245,10 @@ func (s *Session) outdated(st *Statement) bool {
 // to the server session.
 func (s *Session) lasting(st *Statement) verdict.Verdict {
 	v := st.verdict
-	if s.outdated(st) {
+	switch {
+	case st.sql && s.held[s.at].used: // it may be another one by now
+		return verdict.Unclassified()
+	case s.outdated(st):
 		v.Effects |= verdict.Unproven
 	}
 	return v

@@ -63,6 +63,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			n := min(s.fromServer, len(b)-used)
 			s.fromServer -= n
 			used += n
+			if s.fromServer == 0 && s.owed.front().how == made {
+				show(used)
+				s.emitMade()
+				s.unblock(0)
+			}
 			continue
 		}
 		typ, total, err := wire.Header(b[used:])
@@ -109,13 +114,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.ServerLost(slot) // it will say no more
 			return len(b)
 		}
-		if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
-			s.blocked, s.forgetting = false, false
-			s.enter(Busy)
-		}
+		s.unblock(typ)
 		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
 			show(used)
 			s.emitMade()
+			s.unblock(typ)
 			s.goOn()
 		}
 	}
@@ -124,6 +127,15 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		return len(b)
 	}
 	return used
+}
+
+// unblock lets a message go on that waits, once all before it is answered, behind a
+// server message of the type.
+func (s *Session) unblock(typ byte) {
+	if s.blocked && (s.owed.empty() || typ == wire.CopyInResponse) { // a Sync has been ignored
+		s.blocked, s.forgetting = false, false
+		s.enter(Busy)
+	}
 }
 
 // begunToShow notes that part of the answer is shown: from here on the read does
@@ -225,6 +237,13 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 // ALL everything else that a session may have left in it.
 var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x00")
 
+// rolledBack is what a server says when a transaction that has failed is ended, or taken
+// back to a savepoint.
+var rolledBack = []byte("ROLLBACK\x00")
+
+// preparedTag is what a server says when PREPARE has run.
+var preparedTag = []byte("PREPARE\x00")
+
 // completed takes note of a command that has run.
 func (s *Session) completed(of *owed, tag []byte) {
 	if len(of.cmds) > 0 {
@@ -233,6 +252,13 @@ func (s *Session) completed(of *owed, tag []byte) {
 			s.owed.front().cmds = of.cmds[1:]
 		}
 	}
+	if len(of.prepares) > 0 && bytes.Equal(tag, preparedTag) {
+		s.ranPrepare(of)
+		if of.typ == wire.Query {
+			s.owed.front().prepares = of.prepares[1:]
+		}
+	}
+	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	discard := bytes.Equal(tag, discarded)
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
@@ -259,7 +285,7 @@ func (s *Session) readiness(msg []byte, all bool) fate {
 	}
 	switch status := msg[wire.HeaderSize]; status {
 	case wire.Idle, wire.InTransaction, wire.Failed:
-		s.status = status
+		s.status, s.recovered = status, false
 	default:
 		return lose
 	}
@@ -424,7 +450,8 @@ func (s *Session) Granted(g *Grant) {
 		Backend: g.Name, Role: g.Role.String(), Reason: g.Reason.String(),
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
-	if *h.settings != s.set.List().Hash() {
+	s.equipped = false
+	if s.strange = s.others(); *h.settings != s.set.List().Hash() || s.strange != nil {
 		s.apply()
 		return
 	}
@@ -436,6 +463,9 @@ func (s *Session) Granted(g *Grant) {
 func (s *Session) proceed() {
 	s.applies = 0
 	if s.again != nil {
+		if !s.extended && s.equips(wire.Query, s.again) {
+			return
+		}
 		s.runAgain()
 		return
 	}

@@ -62,9 +62,11 @@ type Session struct {
 	// built holds what was made for a server, likewise.
 	built []byte
 
-	// status is the transaction status last shown to the client.
-	status byte
-	fence  fence.State
+	// status is the transaction status last shown to the client; recovered says that a
+	// transaction that had failed by then has been ended since.
+	status    byte
+	recovered bool
+	fence     fence.State
 	// aside is the replica read since the primary was last used, if isAside.
 	aside   fence.Server
 	isAside bool
@@ -76,6 +78,9 @@ type Session struct {
 	set     settings.Tracker
 	parsing settings.Hash
 	unfit   route.Set
+	// strange are the names under which the connection in use had something that is not
+	// the client's, and which it loses.
+	strange []string
 	// epoch counts the changes.
 	epoch uint64
 	// began and own are what the session asks of the router itself: since its startup,
@@ -113,6 +118,18 @@ type Session struct {
 	// latest and here are the portal bound last, and the one bound last to a statement
 	// that the router executes.
 	latest, here portal
+	// stale says that the client has no unnamed portal any more, but the server may have.
+	stale bool
+	// sql says that some of named may be prepared with SQL. executing is the one that the
+	// EXECUTE at the head runs, nil if that is not known; refreshing is one whose verdict
+	// it waits for, its own being outer, and refreshed one that has just got it.
+	sql                              bool
+	executing, refreshing, refreshed *Statement
+	outer                            verdict.Verdict
+	// equipping is what the connection in use is given for the request at the head,
+	// equipped says that it has been.
+	equipping equipping
+	equipped  bool
 	// missing is a statement that the connection in use prepares before the client's
 	// messages go on: as the client knows it, if exact. reparsed says that it has been
 	// parsed for that.
@@ -284,10 +301,7 @@ func (s *Session) acquire(r route.Request) {
 	v := s.wanted()
 	r.Mode = v.Mode
 	r.Strict = r.Mode.Fenced()
-	r.Freshness = v.Freshness
-	if r.Mode == fence.Bounded {
-		r.Bound, r.Freshness = s.freshest(v), 0
-	}
+	r.Bound = s.freshest(v)
 	if h := s.hint; h != nil {
 		r.Hinted = h.set.Routed()
 		r.Strict = r.Strict || len(h.tokens) > 0

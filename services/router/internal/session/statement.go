@@ -28,6 +28,9 @@ type Statement struct {
 	// raw says that nobody has looked into the text, nor kept it: the statement lives
 	// on the primary connection, under the client's name.
 	raw bool
+	// sql says that it was prepared with PREPARE, whose text is in the body. It is raw,
+	// but for what nobody knows of those.
+	sql bool
 	// local says that the router executes it itself; forgets, that the server executes
 	// it and then has no prepared statements left.
 	local   local
@@ -96,7 +99,7 @@ func (s *Statement) in(parsing settings.Hash) {
 	}
 	s.parsing = parsing
 	s.identify()
-	if s.server != "" {
+	if s.server != "" && !s.sql {
 		s.name(s.client)
 	}
 }
@@ -129,6 +132,8 @@ type Statements struct {
 	// unnamed is the unnamed statement; its used is zero if there is none.
 	unnamed   heldStatement
 	unnamedID statementID
+	// sql is what it holds under the names that a client gave.
+	sql map[string]statementID
 }
 
 type heldStatement struct {
@@ -181,13 +186,14 @@ func (t *Statements) restore(name string) {
 	t.held[name] = &heldStatement{used: t.clock}
 }
 
-// remove notes that the server did not parse the statement.
-func (t *Statements) remove(st *Statement) {
-	if st.server == "" {
+// remove notes that the server did not parse the statement of that name there, which is
+// empty for the unnamed one.
+func (t *Statements) remove(name string) {
+	if name == "" {
 		t.dropUnnamed()
 		return
 	}
-	delete(t.held, st.server)
+	delete(t.held, name)
 }
 
 // Queried notes that a simple query has run.

@@ -36,6 +36,13 @@ var stories = []string{
 	`Query|begin 0 i1 / Query|fail w i2 / Query|value 0 i3 / Query|rollback 0 i4 / Query|value 0 i5`,
 	`Query|begin 0 i1 / Parse|a|rows 1 i2 Describe|Sa Bind||a Execute Sync / Bind||a Execute Sync / Close|Sa Sync / Query|commit 0 i3`,
 	`Query|begin 0 i1 / Parse||rows 1 i2 Describe|S Sync / Bind Execute Sync / Query|commit 0 i3`,
+	`Close|Sa Parse|a|rows 2 i1 Sync / Query|begin 0 i2 / Parse||rows 5 i3 Bind Sync / Query|DEALLOCATE a / Execute Sync / Query|rollback 0 i4`,
+	`Query|begin 0 i2 / Parse||rows 5 i3 Bind Sync / Query|DEALLOCATE ALL / Execute Sync / Query|rollback 0 i4`,
+	`Query|begin 0 i2 / Parse||rows 5 i3 Bind Sync / Query|DEALLOCATE ALL / Describe|P Sync / Query|rollback 0 i4`,
+	`Query|PREPARE g AS write 0 i1 / Query|EXECUTE g / Query|value 0 i2 / Query|DEALLOCATE g`,
+	`Query|PREPARE g AS rows 2 i1 / Query|begin 0 i2 / Query|EXECUTE g / Query|EXECUTE g / Query|rollback 0 i3 / Query|EXECUTE g`,
+	`Query|PREPARE g AS rows 2 i1 / Bind||g Describe|P Execute Sync / Query|begin 0 i2 / Query|DEALLOCATE g / Query|EXECUTE g / Query|rollback 0 i3`,
+	`Close|Sa Parse|a|rows 2 i1 Sync / Query|EXECUTE a / Query|begin 0 i2 / Query|EXECUTE a / Close|Sa Sync / Query|PREPARE a AS rows 3 i3 / Query|EXECUTE a / Query|rollback 0 i3`,
 }
 
 // alone are those in which tables are altered: a server refuses statements that others

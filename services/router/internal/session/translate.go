@@ -37,6 +37,10 @@ func quoted(name string) string { return `"` + name + `"` }
 // come, and returns how many of its bytes are used: none if it must wait.
 func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
 	whole := len(rest) >= total
+	if s.stale && !s.owed.skipping {
+		s.stale = false
+		s.closePortal(run)
+	}
 	switch {
 	case s.owed.skipping && typ != wire.Sync:
 		return s.drop(total, rest) // as the server does
@@ -90,7 +94,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return s.wait()
 	}
 	body := msg[wire.HeaderSize+len(name)+1:]
-	if st := s.named[string(name)]; st != nil && !st.raw {
+	if st := s.named[string(name)]; st != nil && (!st.raw || st.sql) {
 		return s.parseTaken(st.client, body, len(msg), run)
 	}
 	l, ok := localOf(text)
@@ -181,7 +185,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	s.effects(unlooked(), nil)
 	o := owed{typ: wire.Parse}
 	if ok {
-		st := &Statement{client: string(name), server: string(name), verdict: unlooked(), raw: true}
+		st := newRaw(string(name))
 		if scope == unnamedScope {
 			s.held[s.at].statements.dropUnnamed()
 		}
@@ -214,8 +218,19 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
 		return s.bindHere(st, portal, total, rest, run)
-	case s.awaitsBind(st, total, len(rest)) || !st.raw && !s.prepared(st, true, run):
+	case s.unequipped(st) && s.awaitsEnd(run):
 		return 0
+	case s.unequipped(st) && s.failing():
+		s.fail(run, &aborted)
+		return s.drop(total, rest)
+	case s.awaitsBind(st, total, len(rest)):
+		return 0
+	}
+	if s.supply(st, run); !st.raw && !s.prepared(st, true, run) {
+		return 0
+	}
+	if s.unequipped(st) {
+		s.equipInside(st, run)
 	}
 	cmds, v := s.bindings(st, rest[:min(total, len(rest))])
 	s.effects(v, cmds)
@@ -251,6 +266,9 @@ func (s *Session) inDoubt(name []byte) bool {
 // none on the server either that may be the client's: one prepared with SQL, which
 // leaves its trace. What is there may be another session's, and must not be run.
 func (s *Session) nowhere(name []byte) bool {
+	if _, ok := s.held[s.at].statements.sql[string(name)]; ok {
+		return true // it was the client's, or is another's
+	}
 	return len(name) == 0 || bytes.HasPrefix(name, []byte(serverPrefix)) || s.pins == 0 && !s.held[s.at].used
 }
 
@@ -278,11 +296,22 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := s.statement(name)
 	o.st = st
+	if st != nil {
+		s.supply(st, run)
+	}
 	switch {
 	case st == nil && s.nowhere(name):
 		s.fail(run, unknown(string(name)))
 		return len(msg)
+	case st != nil && s.unequipped(st) && s.awaitsEnd(run):
+		return 0
+	case st != nil && s.unequipped(st) && s.failing():
+		s.fail(run, &aborted)
+		return len(msg)
 	case st == nil || st.raw:
+		if st != nil && s.unequipped(st) {
+			s.equipInside(st, run)
+		}
 		o.st = nil
 		return s.pass(o, len(msg), msg, all, at, run)
 	case st.local.shows() && s.status == wire.Failed:
@@ -331,7 +360,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 		if !s.nowhere(name) {
 			o.how = forward
 		}
-	case st.raw:
+	case st.raw && !st.sql:
 		o.how = forward
 	}
 	if st != nil {

@@ -59,11 +59,10 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 	for i := range l.Prepared {
 		p := &l.Prepared[i]
 		sts[i] = unpack(p)
-		if !p.Raw {
-			sts[i].hint = s.hintsOf(p.Text)
-		}
+		sts[i].hint = s.hintsOf(p.Text)
 		if !p.Closed {
 			s.define(sts[i].client, sts[i])
+			s.sql = s.sql || sts[i].sql
 		}
 	}
 	for i := range l.Portals {
@@ -105,13 +104,13 @@ func (s *Statement) pack() handoff.Prepared {
 	p := handoff.Prepared{
 		Name: []byte(s.client),
 		Kind: s.verdict.Kind.String(), Effects: s.verdict.Effects.Names(), Fingerprint: s.verdict.Fingerprint,
-		Followed: s.cmds != nil, Local: s.local.kind != notLocal, Forgets: s.forgets, Raw: s.raw,
+		Followed: s.cmds != nil, Local: s.local.kind != notLocal, Forgets: s.forgets, Raw: s.raw, SQL: s.sql,
 		Params: s.told.packParams(), Rows: s.told.packRows(),
 	}
 	if s.parsing != (settings.Hash{}) {
 		p.Environment = slices.Clone(s.parsing[:])
 	}
-	if s.raw {
+	if s.raw && !s.sql {
 		return p
 	}
 	p.Text = slices.Clone(s.body[:s.text])
@@ -123,9 +122,8 @@ func (s *Statement) pack() handoff.Prepared {
 
 // unpack makes the statement of what has travelled.
 func unpack(p *handoff.Prepared) *Statement {
-	if p.Raw {
-		name := string(p.Name)
-		return &Statement{client: name, server: name, verdict: unlooked(), raw: true}
+	if p.Raw && !p.SQL {
+		return newRaw(string(p.Name))
 	}
 	body := append(slices.Clone(p.Text), 0)
 	body = binary.BigEndian.AppendUint16(body, uint16(len(p.Types)))
@@ -143,6 +141,10 @@ func unpack(p *handoff.Prepared) *Statement {
 		s.cmds, _ = settings.Parse(p.Text) // what it was read as when it was prepared
 	}
 	switch {
+	case p.SQL:
+		v := s.verdict
+		s = newPrepared(string(p.Name), p.Text, parsing)
+		s.verdict = v
 	case p.Local:
 		s.local, _ = localOf(p.Text)
 		s.verdict = s.local.verdict()
@@ -205,6 +207,10 @@ func (t *Statements) Pack(l *handoff.Lease) {
 		u := t.unnamed.pack(slices.Clone(t.unnamedID[:]))
 		l.Unnamed = &u
 	}
+	for _, name := range t.Names() {
+		id := t.sql[name]
+		l.Named = append(l.Named, handoff.Named{Name: []byte(name), Content: slices.Clone(id[:])})
+	}
 }
 
 func (h *heldStatement) pack(name []byte) handoff.Held {
@@ -224,6 +230,11 @@ func (t *Statements) Unpack(l *handoff.Lease) {
 		t.clock++
 		t.unnamed.used = t.clock
 		t.unnamed.unpack(u)
+	}
+	for _, n := range l.Named {
+		var id statementID
+		copy(id[:], n.Content)
+		t.prepare(string(n.Name), id)
 	}
 }
 

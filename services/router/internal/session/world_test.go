@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +60,15 @@ func newWorld(r *rand.Rand, stream []byte) *world {
 // judge is the model's classifier.
 func judge(text string) verdict.Verdict {
 	v := verdict.Verdict{Kind: verdict.Read, Fingerprint: 1}
+	tell := func(p verdict.Part) {
+		if v.Detail == nil {
+			v.Detail = &verdict.Detail{}
+			if strings.Contains(text, ";") {
+				v.Detail.Parts = append(v.Detail.Parts, verdict.Part{}) // there are others
+			}
+		}
+		v.Detail.Parts = append(v.Detail.Parts, p)
+	}
 	for s := range strings.SplitSeq(text, ";") {
 		f := append(strings.Fields(s), "", "")
 		switch f[0] {
@@ -75,6 +86,15 @@ func judge(text string) verdict.Verdict {
 		case "remember":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Session
+		case "PREPARE":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Session
+			of := judge(strings.SplitN(s, " ", 4)[3])
+			tell(verdict.Part{Prepare: &verdict.Prepare{Name: f[1], Kind: of.Kind, Effects: of.Effects}})
+		case "EXECUTE":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Unproven
+			tell(verdict.Part{Execute: &verdict.Execute{Name: f[1], Kind: verdict.Read}})
 		case "LISTEN", "UNLISTEN":
 			v.Kind = verdict.Write
 			v.Effects |= verdict.Session
@@ -152,6 +172,10 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 		return // the server model looks again when it executes
 	}
 	text := strings.TrimSuffix(string(data[wire.HeaderSize:total]), "\x00")
+	switch verb(text) {
+	case ";", "PREPARE", "EXECUTE", "DEALLOCATE", "SAVEPOINT", "RELEASE", "ROLLBACK":
+		return // nothing; or what they run, the server model looks at
+	}
 	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil {
 		return
 	}
@@ -198,6 +222,16 @@ func accounted(p *postgres) {
 	if n != p.statements.Len() {
 		broken("a connection holds %d statements and is taken to hold %d", n, p.statements.Len())
 	}
+	var names []string
+	for name := range p.stmts {
+		if name != "" && !strings.HasPrefix(name, "pgpilot_") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, p.statements.Names()) {
+		broken("a connection has %q under clients' names and is taken to have %q", names, p.statements.Names())
+	}
 }
 
 func (w *world) release(a session.Action) {
@@ -215,7 +249,9 @@ func (w *world) release(a session.Action) {
 	if a.How == session.Clean && p.stepped || p.listens && !w.o.closed && w.o.s.Phase() != session.Closed {
 		broken("a connection is released %s; a sequence was moved: %v, it listens: %v", a.How, p.stepped, p.listens)
 	}
-	accounted(p)
+	if a.How != session.Used {
+		accounted(p)
+	}
 	if a.How == session.Clean {
 		p.accountedSettings()
 	}
@@ -290,7 +326,7 @@ func (w *world) events() []func() {
 	if w.question != nil {
 		es = append(es, func() {
 			v := judge(string(w.question))
-			if w.r.IntN(20) == 0 {
+			if w.r.IntN(20) == 0 && !bytes.Contains(w.question, []byte("PREPARE")) && !bytes.Contains(w.question, []byte("EXECUTE")) { // whose names would not be known
 				v = verdict.Unclassified()
 				v.Effects |= verdict.Session
 			}

@@ -57,6 +57,19 @@ func Sets(cs []Command) bool {
 	return false
 }
 
+// AtParse reports whether any of the commands changes something on which it may depend
+// what a statement means when it is parsed, where these parameters are set.
+func AtParse(cs []Command, set *List) bool {
+	for i := range cs {
+		for _, c := range cs[i].Changes {
+			if c.Name == "" && set.AtParse() != (Hash{}) || c.Name != "" && !later(c.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Listens reports whether any of the commands is a LISTEN.
 func Listens(cs []Command) bool {
 	for i := range cs {

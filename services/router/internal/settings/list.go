@@ -102,9 +102,12 @@ func (l *List) AtParse() Hash {
 		return Hash{}
 	}
 	return digest(slices.DeleteFunc(slices.Clone(l.settings), func(s Change) bool {
-		return strings.Contains(s.Name, ".") || laterOnly[s.Name]
+		return later(s.Name)
 	}))
 }
+
+// later reports whether a parameter matters only when a statement runs.
+func later(name string) bool { return strings.Contains(name, ".") || laterOnly[name] }
 
 // laterOnly are common parameters that matter only when a statement runs. Those of
 // extensions and of applications, with a dot in their names, are others.

@@ -51,7 +51,7 @@ func (o *Own) Resets() bool { return o.Verb == ResetOwn || o.Default }
 // ParseOwn reads a statement string all of whose statements are about the router's
 // parameters.
 func ParseOwn(text []byte) (os []Own, ok bool) {
-	if len(text) > MaxText || !beginsOwn(text) || !bytes.Contains(bytes.ToLower(text), []byte(ownWord)) {
+	if len(text) > MaxText || !beginsOwn(text) || !mentionsOwn(text) {
 		return nil, false
 	}
 	p := newParser(text)
@@ -63,6 +63,17 @@ func ParseOwn(text []byte) (os []Own, ok bool) {
 		os = append(os, o)
 	}
 	return os, p.err == nil && len(os) > 0
+}
+
+// mentionsOwn reports whether the word that begins the parameters' names is in the
+// text, in whatever case.
+func mentionsOwn(text []byte) bool {
+	for i := 0; i+len(ownWord) <= len(text); i++ {
+		if text[i]|0x20 == ownWord[0] && bytes.EqualFold(text[i:i+len(ownWord)], []byte(ownWord)) {
+			return true
+		}
+	}
+	return false
 }
 
 // FindOwn gives the name of one of the router's parameters that one of several

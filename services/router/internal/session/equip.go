@@ -1,0 +1,380 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+)
+
+// A connection is equipped before a request that names statements as the client does:
+// what it has under such a name of another session is deallocated, and what the client
+// has prepared is prepared there, by the client's own text, so that an error is the one
+// that EXECUTE would raise. Nothing of the request is sent before the answers.
+
+// prepare notes that the connection has a statement under the name that its client gave.
+func (t *Statements) prepare(name string, id statementID) {
+	if t.sql == nil {
+		t.sql = map[string]statementID{}
+	}
+	t.sql[name] = id
+}
+
+// has reports whether it has the statement under that name.
+func (t *Statements) has(st *Statement) bool {
+	id, ok := t.sql[st.client]
+	return ok && id == st.id
+}
+
+// Names gives the names that clients gave to what the connection holds, in order; those
+// that are made of their content are not among them.
+func (t *Statements) Names() []string {
+	var names []string
+	for n := range t.sql {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// equipment is a name under which a connection is to have a statement; nil: nothing.
+type equipment struct {
+	name string
+	st   *Statement
+}
+
+// equipping is what is under way of that.
+type equipping struct {
+	// steps are the requests that the server has yet to answer. Those that have no
+	// equipment see to it that a failure of another one is none of the transaction.
+	steps []equipment
+	// all says that none of them is needed by itself.
+	all bool
+	// begun says that part of the answer to the step at hand has come, failed that it has
+	// failed; word is how the first one has.
+	begun, failed bool
+	word          *Problem
+}
+
+// others gives the names under which the connection in use has something that is not the
+// client's.
+func (s *Session) others() (names []string) {
+	t := s.held[s.at].statements
+	if len(t.sql) == 0 {
+		return nil
+	}
+	for _, n := range t.Names() {
+		if st := s.named[n]; st == nil || !t.has(st) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// equips begins to equip the connection in use for the request at the head, of which msg
+// is there, and reports whether there is anything to do.
+func (s *Session) equips(typ byte, msg []byte) bool {
+	t := s.held[s.at].statements
+	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil {
+		return false
+	}
+	names, all := s.needs(typ, msg)
+	if s.pins&pinState != 0 { // what is there is the client's
+		names = slices.DeleteFunc(names, func(n string) bool {
+			_, noted := t.sql[n]
+			return s.named[n] == nil && !noted
+		})
+	}
+	var todo []equipment
+	if all {
+		for _, n := range s.others() {
+			todo = append(todo, equipment{n, nil})
+		}
+		gone := len(todo)
+		for _, st := range s.named {
+			if st.sql && !t.has(st) {
+				todo = append(todo, equipment{st.client, st})
+			}
+		}
+		slices.SortFunc(todo[gone:], func(a, b equipment) int { return cmp.Compare(a.name, b.name) })
+	}
+	for _, n := range names {
+		if st := s.named[n]; !all || st != nil && !st.sql {
+			todo = append(todo, s.lacking(n)...)
+		}
+	}
+	if len(todo) == 0 {
+		return false
+	}
+	s.equip(todo, all)
+	return true
+}
+
+// needs says what of the client's statements the request at the head needs: what it
+// names, or all that is prepared with SQL, with nothing beside that is another's.
+func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
+	if !simple(typ) {
+		return nil, s.at == PrimarySlot // who knows what is still to come
+	}
+	v := &s.verdict
+	text, ok := wire.QueryText(msg)
+	l, isLocal := localOf(text)
+	names = naming(v)
+	switch {
+	case typ != wire.Query || !ok:
+		return nil, true
+	case isLocal:
+		return []string{l.name}, false
+	case len(names) == 1 && len(v.Detail.Parts) == 1:
+		return names, false
+	case v.Kind == verdict.Read:
+		return nil, false
+	}
+	cmds, once := s.queried(text, *v)
+	return names, v.Fingerprint == 0 || cmds == nil && once.Effects&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
+}
+
+// naming gives the names in the EXECUTEs and PREPAREs of a text. Those of a PREPARE may
+// be taken.
+func naming(v *verdict.Verdict) (names []string) {
+	if v.Detail == nil {
+		return nil
+	}
+	for i := range v.Detail.Parts {
+		switch p := &v.Detail.Parts[i]; {
+		case p.Execute != nil:
+			names = append(names, p.Execute.Name)
+		case p.Prepare != nil:
+			names = append(names, p.Prepare.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// describesSQL reports whether a whole Describe is of a statement prepared with SQL.
+func (s *Session) describesSQL(msg []byte) bool {
+	kind, name, ok := splitTarget(msg)
+	if !ok || kind != 'S' || !s.sql {
+		return false
+	}
+	st := s.statement(name)
+	return st != nil && st.sql
+}
+
+// mentions reports whether a text may name statements otherwise than by being a single
+// PREPARE, EXECUTE or DEALLOCATE.
+func mentions(text []byte) bool {
+	text = bytes.ToLower(text)
+	return bytes.Contains(text, []byte("execute")) || bytes.Contains(text, []byte("prepare")) || bytes.Contains(text, []byte("deallocate"))
+}
+
+// equipInside prepares a statement in the middle of a sequence. If the server
+// refuses, the message that needs it is discarded with the others up to Sync.
+func (s *Session) equipInside(st *Statement, run *forwarding) {
+	t := s.held[s.at].statements
+	if _, ok := t.sql[st.client]; ok {
+		s.inside(run, "DEALLOCATE "+quotedName(st.client), "")
+	}
+	if st.sql {
+		s.inside(run, string(st.body[:st.text]), st.client)
+	} else {
+		s.owed.sent(owed{typ: wire.Parse, how: hide, gives: st.client})
+		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.body) })
+	}
+	t.prepare(st.client, st.id)
+}
+
+// supply gives the connection in use what a statement that is about to be bound or
+// described names and that came with Parse. What is prepared with SQL it has.
+func (s *Session) supply(st *Statement, run *forwarding) {
+	if st.verdict.Detail == nil || s.failing() {
+		return
+	}
+	for _, name := range naming(&st.verdict) {
+		of := s.named[name]
+		if of == nil || of.raw || of.local.kind != notLocal {
+			continue
+		}
+		if of.in(s.environment()); !s.held[s.at].statements.has(of) {
+			s.equipInside(of, run)
+		}
+	}
+}
+
+// inside executes a statement in the middle of a sequence, unseen, which gives the
+// connection a statement under a name, if it has one.
+func (s *Session) inside(run *forwarding, sql, gives string) {
+	for _, typ := range []byte{wire.Close, wire.Parse, wire.Bind, wire.Execute, wire.Close} {
+		o := owed{typ: typ, how: hide}
+		if typ == wire.Execute {
+			o.gives = gives
+		}
+		s.owed.sent(o)
+	}
+	run.build(func(b []byte) []byte {
+		b = appendTarget(b, wire.Close, decoy)
+		b = appendParse(b, decoy, append([]byte(sql), 0, 0, 0))
+		b = append(b, wire.Bind)
+		b = binary.BigEndian.AppendUint32(b, uint32(4+2*(len(decoy)+1)+6))
+		b = append(append(b, decoy...), 0)
+		b = append(append(b, decoy...), 0, 0, 0, 0, 0, 0, 0)
+		b = append(b, wire.Execute)
+		b = binary.BigEndian.AppendUint32(b, uint32(4+len(decoy)+1+4))
+		b = append(append(b, decoy...), 0, 0, 0, 0, 0)
+		b = append(b, wire.Close)
+		b = binary.BigEndian.AppendUint32(b, uint32(4+1+len(decoy)+1))
+		return append(append(append(b, 'P'), decoy...), 0)
+	})
+}
+
+// unequipped reports whether the connection in use does not have a statement that is
+// prepared with SQL: its transaction had failed when its sequence began.
+func (s *Session) unequipped(st *Statement) bool {
+	return st.sql && !s.held[s.at].statements.has(st)
+}
+
+// lacking gives what is to be done so that a name stands for what it is to the client.
+func (s *Session) lacking(name string) (todo []equipment) {
+	st := s.named[name]
+	if st != nil && !st.sql {
+		if st.raw || st.local.kind != notLocal {
+			return nil // where it is, it is; the router's own statements are not for SQL
+		}
+		st.in(s.environment())
+	}
+	t := s.held[s.at].statements
+	if _, ok := t.sql[name]; ok && (st == nil || !t.has(st)) {
+		todo = append(todo, equipment{name, nil})
+	}
+	if st != nil && !t.has(st) {
+		todo = append(todo, equipment{name, st})
+	}
+	return todo
+}
+
+// shield begins and ends what must not fail the client's transaction. PREPARE is not
+// undone with it.
+const (
+	shield   = "SAVEPOINT " + serverPrefix + "shield"
+	unshield = "ROLLBACK TO SAVEPOINT " + serverPrefix + "shield; RELEASE SAVEPOINT " + serverPrefix + "shield"
+)
+
+// equip sends what is to be done.
+func (s *Session) equip(todo []equipment, all bool) {
+	s.enter(Applying)
+	s.interrupted = false
+	s.held[s.at].statements.dropUnnamed()
+	s.equipping = equipping{all: all}
+	from := len(s.built)
+	for _, e := range todo {
+		if e.st == nil {
+			s.step(e, "DEALLOCATE "+quotedName(e.name))
+			continue
+		}
+		shielded := all && s.status == wire.InTransaction
+		if shielded {
+			s.step(equipment{}, shield)
+		}
+		if e.st.sql {
+			s.step(e, string(e.st.body[:e.st.text]))
+		} else {
+			s.built = appendParse(s.built, e.name, e.st.body)
+			s.built = append(s.built, wire.Sync, 0, 0, 0, 4)
+			s.equipping.steps = append(s.equipping.steps, e)
+		}
+		if shielded {
+			s.step(equipment{}, unshield)
+		}
+	}
+	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
+}
+
+// step adds a simple query.
+func (s *Session) step(e equipment, sql string) {
+	s.equipping.steps = append(s.equipping.steps, e)
+	s.built = append(s.built, wire.Query)
+	s.built = binary.BigEndian.AppendUint32(s.built, uint32(4+len(sql)+1))
+	s.built = append(append(s.built, sql...), 0)
+}
+
+// quotedName writes a name as SQL has it.
+func quotedName(name string) string {
+	return string(append(append([]byte{'"'}, bytes.ReplaceAll([]byte(name), []byte{'"'}, []byte(`""`))...), '"'))
+}
+
+// fromEquipping looks at a message that answers a step, and reports whether it can be
+// one.
+func (s *Session) fromEquipping(typ byte, msg []byte) bool {
+	q := &s.equipping
+	switch typ {
+	case wire.CommandComplete, wire.ParseComplete:
+		q.begun, s.owed.unsure = true, 0
+		return true
+	case wire.NoticeResponse:
+		return true
+	case wire.NotificationResponse:
+		s.notified()
+		from := len(s.scratch)
+		s.scratch = append(s.scratch, msg...)
+		s.toClient(from)
+		return true
+	case wire.ErrorResponse:
+		q.begun, q.failed, s.owed.unsure = true, true, 0
+		if q.word == nil {
+			q.word = refusal(msg)
+			q.word.whole = bytes.Clone(msg)
+		}
+		return true
+	case wire.ReadyForQuery:
+	default:
+		return false
+	}
+	if len(msg) <= wire.HeaderSize || (msg[wire.HeaderSize] == wire.Idle) != (s.status == wire.Idle) {
+		return false
+	}
+	if !q.begun && s.owed.unsure > 0 { // the answer to a Sync that was not ignored
+		s.owed.unsure--
+		s.showReady()
+		return true
+	}
+	e, t := q.steps[0], s.held[s.at].statements
+	switch {
+	case q.failed || e.name == "":
+	case e.st == nil:
+		delete(t.sql, e.name)
+	default:
+		t.prepare(e.name, e.st.id)
+	}
+	q.steps, q.begun, q.failed = q.steps[1:], false, false
+	if len(q.steps) == 0 {
+		s.status = msg[wire.HeaderSize]
+		s.equippedNow()
+	}
+	return true
+}
+
+// equippedNow goes on with the request. A statement that it needs and that the server has
+// refused fails it; a replica may not know yet what the primary knows.
+func (s *Session) equippedNow() {
+	p, all := s.equipping.word, s.equipping.all
+	s.equipping = equipping{}
+	s.equipped = true
+	switch {
+	case p == nil || all && s.status != wire.Failed:
+		s.proceed()
+	case s.at == ReplicaSlot && p.Code != canceled.Code:
+		s.let(s.at, Clean)
+		s.acquire(route.Request{Reason: route.ReasonUnprepared})
+	default:
+		if s.status == wire.Idle && !s.bound(s.at) {
+			s.let(s.at, Clean)
+		}
+		s.enter(Queued)
+		s.Refuse(p)
+	}
+}
