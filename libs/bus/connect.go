@@ -5,24 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
-
-// SocketName is the bus's socket in the run directory.
-const SocketName = "bus.sock"
 
 // inboxPrefix keeps the services' answers apart from the _INBOX subjects that
 // other clients of a shared NATS listen on.
 const inboxPrefix = "_PGPILOT"
 
-// pingInterval bounds how long a bus that hangs without closing its connections
-// goes unnoticed (twice this).
-const pingInterval = 5 * time.Second
+// A bus that hangs without closing its connections is left for another one when this
+// many pings, one at each interval, have no answer at the next: within a second.
+const (
+	pingInterval = 300 * time.Millisecond
+	pingsOut     = 2
+)
 
 // Options of Connect.
 type Options struct {
@@ -30,16 +30,15 @@ type Options struct {
 	Name string
 	// Log gets one line whenever the bus is lost or found. Required.
 	Log *slog.Logger
-	// URL leads to the bus of a lagpoller elsewhere (bus.url). Empty: the run
-	// directory's bus.
-	URL string
-	// SecretFile has what the services' key is made of (bus.secret_file). Empty: the
-	// run directory's secret.
-	SecretFile string
+	// Bus says where it is and how to sign in. Its zero value is the run directory's.
+	Bus config.Bus
 	// InProcess is the embedded server itself, for the process that runs it.
 	InProcess nats.InProcessConnProvider
 	// Metrics counts; nil counts nothing.
 	Metrics *Metrics
+	// Changed, if set, is told when the bus is found and when it is lost, with the
+	// reason. It is called from one goroutine and must not block.
+	Changed func(lost error)
 }
 
 // Connect gives a connection to the bus that looks for it for ever: also when
@@ -59,20 +58,24 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 		// A bus that refuses the credential may be restarted with another one.
 		nats.IgnoreAuthErrorAbort(),
 		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(pingsOut),
 		nats.CustomInboxPrefix(inboxPrefix),
 		nats.ConnectHandler(func(*nats.Conn) {
 			o.Metrics.connection(true)
 			o.Log.Info("bus connected")
 			out.over()
+			o.changed(nil)
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			o.Metrics.connection(true)
 			o.Log.Info("bus connected again")
 			out.over()
+			o.changed(nil)
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { out.because(err) }),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			o.Metrics.connection(false)
+			o.changed(errLost)
 			if !nc.IsClosed() && ctx.Err() == nil {
 				out.because(err)
 			}
@@ -85,20 +88,22 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 			o.Log.Warn("bus reports an error", "subject", subject, "error", err)
 		}),
 	}
-	key, err := Credential(dir, o.SecretFile)
+	login, err := signIn(dir, o.Bus, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, nats.Nkey(key.Public, key.Sign), nats.IgnoreDiscoveredServers())
-	url := o.URL
-	if url == "" {
+	// Where the bus is, is for the configuration to say.
+	opts = append(append(opts, login...), nats.IgnoreDiscoveredServers())
+	url := o.Bus.URL
+	switch {
+	case url == "":
 		url = "nats://" + SocketName
-		opts = append(opts,
-			nats.SkipHostLookup(),
-			nats.SetCustomDialer(socketDialer{ctx: ctx, path: dir.Join(SocketName)}))
+		opts = append(opts, nats.SkipHostLookup(), nats.SetCustomDialer(newSocketDialer(ctx, dir)))
 		if o.InProcess != nil {
 			opts = append(opts, nats.InProcessServer(o.InProcess))
 		}
+	case o.Bus.CAFile != "":
+		opts = append(opts, nats.RootCAs(o.Bus.CAFile))
 	}
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
@@ -110,24 +115,13 @@ func Connect(ctx context.Context, dir *rundir.Dir, o Options) (*nats.Conn, error
 	return nc, nil
 }
 
-// socketDialer leads every address to the bus's socket.
-type socketDialer struct {
-	ctx  context.Context
-	path string
-}
+// errLost is what Options.Changed is told.
+var errLost = errors.New("the bus is not reachable")
 
-// dialTimeout of a Unix socket, which answers at once or is overloaded.
-const dialTimeout = 2 * time.Second
-
-// Dial implements nats.CustomDialer.
-func (d socketDialer) Dial(string, string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, dialTimeout)
-	defer cancel()
-	c, err := rundir.Dial(ctx, d.path)
-	if err != nil {
-		return nil, err // not c: the client keeps what it gets and closes it if it is not nil
+func (o *Options) changed(lost error) {
+	if o.Changed != nil {
+		o.Changed(lost)
 	}
-	return c, nil
 }
 
 // Offline reports whether a publish or request failed only because there is no

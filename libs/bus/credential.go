@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -33,6 +34,17 @@ type Key struct {
 // Sign implements nats.SignatureHandler.
 func (k Key) Sign(nonce []byte) ([]byte, error) { return k.pair.Sign(nonce) }
 
+// Derive gives 32 bytes that only those with the key know, others for each purpose.
+func (k Key) Derive(purpose string) ([]byte, error) {
+	seed, err := k.pair.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("derive from the bus credential: %w", err)
+	}
+	mac := hmac.New(sha256.New, seed)
+	mac.Write([]byte(purpose))
+	return mac.Sum(nil), nil
+}
+
 // Credential gives the services' key: from the first line of a file, for services of
 // several run directories, or without one from the run directory, where it is made
 // if this is its first use. The directory is private to one user.
@@ -54,6 +66,20 @@ func Credential(dir *rundir.Dir, file string) (Key, error) {
 		return Key{}, fmt.Errorf("read the bus credential: %w", err)
 	}
 	return Key{Public: public, pair: pair}, nil
+}
+
+// hostName is the file of the run directory that tells it from all others.
+const hostName = "host.id"
+
+// Identity gives what an instance calls itself on a bus that several run directories
+// share: its id, @, and what tells its run directory from all others, which stays over
+// restarts.
+func Identity(dir *rundir.Dir, id string) (string, error) {
+	host, err := dir.Secret(hostName, 4)
+	if err != nil {
+		return "", fmt.Errorf("name this host on the bus: %w", err)
+	}
+	return fmt.Sprintf("%s@%x", id, host), nil
 }
 
 func seedOf(dir *rundir.Dir, file string) ([]byte, error) {

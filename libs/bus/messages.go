@@ -31,6 +31,9 @@ type Lag struct {
 	// of the last that succeeded. Of a replica that has left, it says so.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
+	// Diverged says of a replica that it has left the primary's history, in this run of
+	// it.
+	Diverged bool `json:"diverged,omitempty"`
 	// Incarnation is the run of the server that the positions belong to.
 	Incarnation lsn.Incarnation `json:"incarnation"`
 	Geometry    lsn.Geometry    `json:"geometry"`

@@ -231,18 +231,6 @@ type Classify struct {
 	ParserTree int `json:"parser_tree" reload:"restart"`
 }
 
-// Bus is the NATS server embedded in the lagpoller: this host's, or another one's.
-type Bus struct {
-	// Listen is its TCP address for operators (subscribe only). Empty: none.
-	Listen string `json:"listen" reload:"restart"`
-	// URL leads to the bus of a lagpoller elsewhere, as nats://host:port, several
-	// separated by commas. Empty: the run directory's.
-	URL string `json:"url" reload:"restart"`
-	// SecretFile has on its first line what makes a process one of pgpilot's services
-	// on the bus. Empty: a secret of the run directory.
-	SecretFile string `json:"secret_file" reload:"restart"`
-}
-
 // Observability of the services.
 type Observability struct {
 	// MetricsAddr is the TCP address where the listener relays every service's
@@ -274,7 +262,7 @@ func Default() *Config {
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond), WaitPrimary: Duration(2 * time.Second), OnPrimaryLoss: Refuse},
 		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20, ParserTime: Duration(time.Second), ParserMemory: 384 << 20, ParserTree: 4 << 20},
-		Bus:           Bus{Listen: "127.0.0.1:4222"},
+		Bus:           Bus{Listen: "127.0.0.1:4222", Cluster: BusCluster{Routes: []string{}}},
 		Observability: Observability{LogFormat: "text"},
 	}
 }

@@ -36,6 +36,16 @@ func (m Monitor) Secret() (string, error) {
 	return s, nil
 }
 
+// Secret gives the password, or the token if there is no user, read anew from its
+// file or the environment.
+func (b Bus) Secret() (string, error) {
+	s, err := readSecret(b.Password, b.PasswordFile, b.PasswordEnv)
+	if err != nil {
+		return "", fmt.Errorf("find the password for bus.url: %w", err)
+	}
+	return s, nil
+}
+
 func readSecret(password, file, env string) (string, error) {
 	var s, where string
 	switch {
@@ -110,11 +120,22 @@ func (m Monitor) String() string {
 // LogValue implements slog.LogValuer.
 func (m Monitor) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
+// String gives the bus without the password.
+func (b Bus) String() string {
+	b.Password = masked(b.Password)
+	type plain Bus
+	return fmt.Sprintf("%+v", plain(b))
+}
+
+// LogValue implements slog.LogValuer.
+func (b Bus) LogValue() slog.Value { return slog.StringValue(b.String()) }
+
 // Masked gives a copy to show: passwords are replaced. Encoding a Config itself
 // as JSON gives a file that Parse takes, with its passwords.
 func (c *Config) Masked() *Config {
 	shown := *c
 	shown.Monitor.Password = masked(c.Monitor.Password)
+	shown.Bus.Password = masked(c.Bus.Password)
 	shown.Users = append([]User(nil), c.Users...)
 	for i := range shown.Users {
 		shown.Users[i].Password = masked(shown.Users[i].Password)

@@ -67,6 +67,7 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	c := Default()
 	c.Users = []User{{Name: "app", Password: "hunter2"}}
 	c.Monitor.User, c.Monitor.Password = "app", "hunter2"
+	c.Bus.User, c.Bus.Password = "app", "hunter2"
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%v %+v %s\n", c, c, c)
 	fmt.Fprintf(&out, "%v %+v %s\n", *c, *c, c.Users)

@@ -168,8 +168,7 @@ func (p *problems) validateListen(c *Config) {
 		p.invalid("listen", "nobody could connect: give listen or listen_unix")
 	}
 	p.listenAddress("listen", c.Listen)
-	p.listenAddress("bus.listen", c.Bus.Listen)
-	p.validateBusURL(c.Bus)
+	p.validateBus(&c.Bus)
 	p.listenAddress("observability.metrics_addr", c.Observability.MetricsAddr)
 	if c.ListenUnix != "" && !filepath.IsAbs(c.ListenUnix) {
 		p.invalid("listen_unix", "%q is not an absolute path: begin it with a slash", c.ListenUnix)
@@ -191,22 +190,6 @@ func (p *problems) listenAddress(path, address string) {
 	}
 	if _, _, err := splitAddress(address); err != nil {
 		p.invalid(path, "%q is not an address to listen on: %v", address, err)
-	}
-}
-
-func (p *problems) validateBusURL(b Bus) {
-	if b.URL == "" {
-		return
-	}
-	for address := range strings.SplitSeq(b.URL, ",") {
-		at, ok := strings.CutPrefix(address, "nats://")
-		host, _, err := splitAddress(at)
-		if !ok || err != nil || host == "" || strings.Contains(at, "@") {
-			p.invalid("bus.url", "%q does not lead to a bus: write nats://host:port", address)
-		}
-	}
-	if b.SecretFile == "" {
-		p.invalid("bus.secret_file", "a bus elsewhere does not know this host's secret: name the file that its lagpoller has too")
 	}
 }
 
@@ -347,7 +330,7 @@ func (p *problems) validateAddresses(c *Config) {
 		uses = append(uses, use{fmt.Sprintf("replicas[%d]", i), b.Address})
 	}
 	uses = append(uses,
-		use{"listen", c.Listen}, use{"bus.listen", c.Bus.Listen}, use{"observability.metrics_addr", c.Observability.MetricsAddr})
+		use{"listen", c.Listen}, use{"bus.listen", c.Bus.Listen}, use{"bus.cluster.listen", c.Bus.Cluster.Listen}, use{"observability.metrics_addr", c.Observability.MetricsAddr})
 	taken := map[string]string{}
 	for i, u := range uses {
 		host, port, err := splitAddress(u.address)

@@ -21,6 +21,7 @@ type Claim struct {
 	mu        sync.Mutex
 	lock      *os.File  // guarded by mu
 	listeners []*Socket // guarded by mu
+	note      string    // guarded by mu; empty: none
 }
 
 // ErrTaken reports that a running process holds the instance's lock.
@@ -135,10 +136,12 @@ func (c *Claim) listen(path string) (*Socket, error) {
 	return l, nil
 }
 
-// Close removes the instance's sockets and gives up the lock. Sockets opened
+// Close removes the instance's sockets and note and gives up the lock. Sockets opened
 // with ListenAs stay: a sibling may have taken the name over.
 func (c *Claim) Close() error {
-	for _, p := range []string{c.dir.Socket(c.service, c.id), c.dir.HTTPSocket(c.service, c.id), c.dir.lock(c.service, c.id)} {
+	for _, p := range []string{
+		c.dir.Socket(c.service, c.id), c.dir.HTTPSocket(c.service, c.id), c.dir.note(c.service, c.id), c.dir.lock(c.service, c.id),
+	} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("release %s.%s: %w", c.service, c.id, err)
 		}

@@ -5,7 +5,8 @@
 // <service>.<id>.lock that it holds with flock for as long as it lives. A socket
 // whose lock is free belongs to a dead instance; anyone may remove it. Sockets
 // appear under their final name only once they accept connections (bind to a
-// temporary name, listen, rename), so a name that is listed can be dialled.
+// temporary name, listen, rename), so a name that is listed can be dialled. What else
+// an instance has to tell those of its kind is in a note, <service>.<id>.note.
 //
 // Names that somebody removes while their owner runs are made again within a second.
 //

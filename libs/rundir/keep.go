@@ -54,6 +54,12 @@ func (c *Claim) restore() (restored bool, err error) {
 		c.lock.Close()
 		c.lock, restored = f, true
 	}
+	if noted, err := c.restoreNoteLocked(); noted || err != nil {
+		restored = true
+		if err != nil {
+			return restored, err
+		}
+	}
 	for _, l := range c.listeners {
 		again, err := l.restore()
 		if err != nil {

@@ -18,11 +18,11 @@ func (s *Stack) Servers(ctx context.Context) ([]bus.Lag, error) {
 	if dir == nil {
 		return nil, fmt.Errorf("ask for the servers: nothing runs in %s", s.st.RunDir)
 	}
-	secretFile := ""
+	o := bus.Options{Name: "stack", Log: slog.New(slog.DiscardHandler)}
 	if s.config != nil { // one that is broken by now was read by the services when it was not
-		secretFile = s.config.Bus.SecretFile
+		o.Bus = s.config.Bus
 	}
-	nc, err := bus.Connect(ctx, dir, bus.Options{Name: "stack", Log: slog.New(slog.DiscardHandler), SecretFile: secretFile})
+	nc, err := bus.Connect(ctx, dir, o)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the servers: %w", err)
 	}

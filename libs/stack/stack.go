@@ -102,14 +102,20 @@ func (s *Stack) add(service string, number int) *Process {
 // AddRouter starts one more router and returns when it is ready. One that does not
 // get ready stays part of the stack.
 func (s *Stack) AddRouter(ctx context.Context) (*Process, error) {
+	return s.AddInstance(ctx, rundir.Router)
+}
+
+// AddInstance starts one more instance of a service and returns when it is ready. One
+// that does not get ready stays part of the stack.
+func (s *Stack) AddInstance(ctx context.Context, service string) (*Process, error) {
 	s.mu.Lock()
 	number := 1
 	for _, p := range s.processes {
-		if p.service == rundir.Router {
+		if p.service == service {
 			number = max(number, p.number+1)
 		}
 	}
-	p := &Process{stack: s, service: rundir.Router, number: number}
+	p := &Process{stack: s, service: service, number: number}
 	s.processes = append(s.processes, p)
 	s.mu.Unlock()
 	return p, p.Start(ctx)

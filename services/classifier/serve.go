@@ -200,7 +200,7 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.He
 	}
 	name := rundir.Classifier + "." + env.Claim.ID()
 	nc, err := bus.Connect(ctx, env.Dir, bus.Options{
-		Name: name, Log: env.Log, Metrics: m, URL: env.Config.Bus.URL, SecretFile: env.Config.Bus.SecretFile,
+		Name: name, Log: env.Log, Metrics: m, Bus: env.Config.Bus,
 	})
 	if err != nil {
 		return err
@@ -208,8 +208,12 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.He
 	if _, err := bus.Register(nc, rundir.Classifier, env.Claim.ID(), env.Version); err != nil {
 		env.Log.Warn("not listed on the bus", obs.KeyError, err)
 	}
+	self, err := bus.Identity(env.Dir, env.Claim.ID())
+	if err != nil {
+		return err
+	}
 	desk := &herald.Desk{
-		Clerk: c, Instance: env.Claim.ID(), Build: env.Version,
+		Clerk: c, Instance: self, Build: env.Version,
 		Metrics: m, Log: env.Log,
 	}
 	wg.Go(func() { news.Run(ctx, nc) })

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
-	"github.com/pgpilot/pgpilot/libs/service"
 )
 
 // Services of another host reach the bus over TCP and may publish there, if they have
@@ -31,7 +29,7 @@ func TestServicesElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := configure(c)
-	cfg.Bus = config.Bus{Listen: port.Addr().String(), SecretFile: secret}
+	cfg.Bus.Listen, cfg.Bus.SecretFile = port.Addr().String(), secret
 	if err := port.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +37,7 @@ func TestServicesElsewhere(t *testing.T) {
 
 	log := slog.New(slog.DiscardHandler)
 	elsewhere, url := runDir(t), "nats://"+cfg.Bus.Listen
-	nc, err := bus.Connect(t.Context(), elsewhere, bus.Options{Name: "elsewhere", Log: log, URL: url, SecretFile: secret})
+	nc, err := bus.Connect(t.Context(), elsewhere, bus.Options{Name: "elsewhere", Log: log, Bus: config.Bus{URL: url, SecretFile: secret}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +63,5 @@ func TestServicesElsewhere(t *testing.T) {
 	_, err = nats.Connect(url, nats.Nkey(key.Public, key.Sign))
 	if !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("another secret: %v", err)
-	}
-}
-
-func TestALagpollerServesTheBusItself(t *testing.T) {
-	cfg := config.Default()
-	cfg.Bus.URL = "nats://elsewhere:4222"
-	err := serve(context.Background(), &service.Env{Config: cfg})
-	if err == nil || !strings.Contains(err.Error(), "give it a configuration without bus.url") {
-		t.Errorf("with bus.url: %v", err)
 	}
 }

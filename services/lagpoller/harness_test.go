@@ -152,9 +152,11 @@ func (e *ear) about(backend string) chan bus.Lag {
 	return ch.(chan bus.Lag)
 }
 
-func listen(t *testing.T, d *rundir.Dir) *ear {
+func listen(t *testing.T, d *rundir.Dir) *ear { return listenOn(t, d, config.Bus{}) }
+
+func listenOn(t *testing.T, d *rundir.Dir, b config.Bus) *ear {
 	t.Helper()
-	nc, err := bus.Connect(t.Context(), d, bus.Options{Name: "ear", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	nc, err := bus.Connect(t.Context(), d, bus.Options{Name: "ear", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Bus: b})
 	if err != nil {
 		t.Fatal(err)
 	}

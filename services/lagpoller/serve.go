@@ -32,35 +32,26 @@ const (
 // service's own connection to it, what answers and listens there, the pollers.
 // The end is the same in reverse.
 func serve(ctx context.Context, env *service.Env) (err error) {
-	if env.Config.Bus.URL != "" {
-		return errors.New("bus.url leads elsewhere, but a lagpoller serves the bus itself: give it a configuration without bus.url")
+	var server *busserver.Server // nil where the bus is elsewhere
+	if env.Config.Bus.URL == "" {
+		server, err = busserver.Start(ctx, busserver.Options{Bus: env.Config.Bus, Claim: env.Claim, Dir: env.Dir, Log: env.Log})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, server.Close()) }()
 	}
-	server, err := busserver.Start(ctx, busserver.Options{
-		Listen: env.Config.Bus.Listen, SecretFile: env.Config.Bus.SecretFile, Name: "pgpilot-lagpoller-" + env.Claim.ID(),
-		Claim: env.Claim, Dir: env.Dir, Log: env.Log,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.Close()) }()
 	env.Health.Set(partBackends, errors.New("the first round of polls is not finished"))
-
-	busMetrics, err := bus.NewMetrics(env.Metrics)
-	if err != nil {
-		return err
-	}
-	// The connection outlives ctx by the moment that the pollers need to end.
-	nc, err := bus.Connect(context.WithoutCancel(ctx), env.Dir, bus.Options{
-		Name: rundir.Lagpoller + "." + env.Claim.ID(), Log: env.Log, InProcess: server, Metrics: busMetrics,
-		SecretFile: env.Config.Bus.SecretFile,
-	})
+	nc, metrics, err := join(ctx, env, server)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	env.Health.Set(partBus, nil)
 
-	desk := news.NewDesk(nc, env.Claim.ID(), env.Log)
+	self, err := bus.Identity(env.Dir, env.Claim.ID())
+	if err != nil {
+		return err
+	}
+	desk := news.NewDesk(nc, self, env.Log)
 	env.Health.Note("servers", func() string { return cluster.Ailments(desk.Snapshot(), desk.Topology()) })
 	board := want.NewBoard()
 	pollMetrics, err := register(env.Metrics, server, desk)
@@ -70,7 +61,7 @@ func serve(ctx context.Context, env *service.Env) (err error) {
 	pollers := poll.NewSet(desk, board, pollMetrics, env.Log)
 	defer pollers.Close()
 	pollers.Apply(ctx, env.Config)
-	stop, err := attend(nc, env, desk, board, busMetrics)
+	stop, err := attend(nc, env, desk, board, metrics)
 	if err != nil {
 		return err
 	}
@@ -78,16 +69,40 @@ func serve(ctx context.Context, env *service.Env) (err error) {
 	return run(ctx, env, desk, pollers)
 }
 
+// join gives this service's own connection to the bus: within the process, or to
+// where it is. It outlives ctx by the moment that the pollers need to end.
+func join(ctx context.Context, env *service.Env, server *busserver.Server) (*nats.Conn, *bus.Metrics, error) {
+	metrics, err := bus.NewMetrics(env.Metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	env.Health.Set(partBus, errors.New("not connected yet"))
+	o := bus.Options{
+		Name: rundir.Lagpoller + "." + env.Claim.ID(), Log: env.Log, Bus: env.Config.Bus, Metrics: metrics,
+		Changed: func(lost error) { env.Health.Set(partBus, lost) },
+	}
+	if server != nil {
+		o.InProcess = server
+	}
+	nc, err := bus.Connect(context.WithoutCancel(ctx), env.Dir, o)
+	return nc, metrics, err
+}
+
 func register(reg *prometheus.Registry, server *busserver.Server, desk *news.Desk) (*poll.Metrics, error) {
-	for _, c := range []prometheus.Collector{
-		cluster.NewCollector(desk.Snapshot, desk.Diverged, desk.Superseded),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "pgpilot_bus_connections", Help: "Clients connected to the bus, this service included.",
-		}, func() float64 { return float64(server.Connections()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "pgpilot_bus_slow_consumers_total", Help: "Clients of the bus that were cut off because they did not read.",
-		}, func() float64 { return float64(server.SlowConsumers()) }),
-	} {
+	collectors := []prometheus.Collector{cluster.NewCollector(desk.Snapshot, desk.Diverged, desk.Superseded)}
+	if server != nil {
+		collectors = append(collectors,
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "pgpilot_bus_connections", Help: "Clients connected to the bus, this service included.",
+			}, func() float64 { return float64(server.Connections()) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "pgpilot_bus_routes", Help: "Buses of other lagpollers that this one is joined with.",
+			}, func() float64 { return float64(server.Routes()) }),
+			prometheus.NewCounterFunc(prometheus.CounterOpts{
+				Name: "pgpilot_bus_slow_consumers_total", Help: "Clients of the bus that were cut off because they did not read.",
+			}, func() float64 { return float64(server.SlowConsumers()) }))
+	}
+	for _, c := range collectors {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

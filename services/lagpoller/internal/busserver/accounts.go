@@ -22,8 +22,8 @@ var requests = []struct {
 // and the operators' account, entered without any. Operators' requests cross
 // over by service import, where the server itself replaces the reply subject:
 // a request that names, say, the topology as its reply subject cannot make
-// a service publish there.
-func admit(opts *server.Options, servicesKey string) error {
+// a service publish there. Without open, only services enter.
+func admit(opts *server.Options, servicesKey string, open bool) error {
 	services, operators := server.NewAccount("pgpilot"), server.NewAccount("operators")
 	const news = "pgpilot.>"
 	if err := services.AddStreamExport(news, nil); err != nil {
@@ -52,7 +52,9 @@ func admit(opts *server.Options, servicesKey string) error {
 	if err != nil {
 		return err
 	}
-	opts.NoAuthUser = anyoneKey
+	if open {
+		opts.NoAuthUser = anyoneKey
+	}
 	opts.Nkeys = []*server.NkeyUser{{Nkey: servicesKey, Account: services}, {
 		Nkey:    anyoneKey,
 		Account: operators,

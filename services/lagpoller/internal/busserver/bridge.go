@@ -10,58 +10,69 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
-// bridge joins each connection on bus.sock to an in-process connection of the
-// server, which itself listens on TCP only.
+// bridge joins each connection on the doors to an in-process connection of the
+// server, which by itself listens on TCP only, and shares no port.
 type bridge struct {
-	listener *rundir.Socket
-	server   *server.Server
-	log      *slog.Logger
-	wg       sync.WaitGroup
+	server *server.Server
+	log    *slog.Logger
+	wg     sync.WaitGroup
 
 	mu    sync.Mutex
+	doors []net.Listener
 	conns map[net.Conn]struct{} // both ends of every pair
 	done  bool
 }
 
-func startBridge(l *rundir.Socket, s *server.Server, log *slog.Logger) *bridge {
-	b := &bridge{listener: l, server: s, log: log, conns: make(map[net.Conn]struct{})}
-	b.wg.Add(1)
-	go b.accept()
-	return b
+func newBridge(s *server.Server, log *slog.Logger) *bridge {
+	return &bridge{server: s, log: log, conns: make(map[net.Conn]struct{})}
+}
+
+// open takes connections from one more door, which is the bridge's from now on.
+func (b *bridge) open(l net.Listener) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done {
+		l.Close()
+		return
+	}
+	b.doors = append(b.doors, l)
+	b.wg.Go(func() { b.accept(l) })
 }
 
 // acceptPause keeps a shortage of descriptors from turning into a busy loop.
 const acceptPause = 50 * time.Millisecond
 
-func (b *bridge) accept() {
-	defer b.wg.Done()
+func (b *bridge) accept(l net.Listener) {
 	for {
-		c, err := b.listener.AcceptUnix()
+		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			b.log.Error("bus socket cannot accept a connection", "error", err)
+			b.log.Error("the bus cannot accept a connection", obs.KeyError, err)
 			time.Sleep(acceptPause)
 			continue
 		}
-		if err := rundir.CheckPeer(c); err != nil {
-			b.log.Warn("bus connection refused", "error", err)
-			c.Close()
-			continue
+		if u, ok := c.(*net.UnixConn); ok {
+			if err := rundir.CheckPeer(u); err != nil {
+				b.log.Warn("bus connection refused", obs.KeyError, err)
+				c.Close()
+				continue
+			}
 		}
 		b.join(c)
 	}
 }
 
 // join copies both ways until either end closes.
-func (b *bridge) join(c *net.UnixConn) {
+func (b *bridge) join(c net.Conn) {
 	s, err := b.server.InProcessConn()
 	if err != nil {
-		b.log.Warn("bus connection refused", "error", err)
+		b.log.Warn("bus connection refused", obs.KeyError, err)
 		c.Close()
 		return
 	}
@@ -115,13 +126,19 @@ func (b *bridge) drop(c net.Conn) {
 	delete(b.conns, c)
 }
 
-func (b *bridge) stopAccepting() { b.listener.Close() }
+func (b *bridge) stopAccepting() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done = true
+	for _, l := range b.doors {
+		l.Close()
+	}
+}
 
 // close ends every pair and waits for the copying goroutines.
 func (b *bridge) close() {
 	b.stopAccepting()
 	b.mu.Lock()
-	b.done = true
 	for c := range b.conns {
 		c.Close()
 	}

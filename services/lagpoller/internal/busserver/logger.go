@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
 )
 
 // refusalPause is how long the log stays silent about refused clients after a line
@@ -33,12 +35,16 @@ func (l *natsLogger) Tracef(format string, v ...any)  {}
 
 func (l *natsLogger) Errorf(format string, v ...any) {
 	msg := fmt.Sprintf(format, v...)
+	switch {
 	// "Publish Violation", "Subscription Violation": the server gives them no kind.
-	if strings.Contains(format, " Violation") {
+	case strings.Contains(format, " Violation"), strings.Contains(msg, "TLS route handshake error"):
 		l.refused(msg)
-		return
+	case strings.Contains(msg, "route"):
+		// A neighbour that has ended, or is not there yet; the server goes on trying.
+		l.log.Warn("bus of another lagpoller", obs.KeyReason, msg)
+	default:
+		l.log.Error(msg)
 	}
-	l.log.Error(msg)
 }
 
 func (l *natsLogger) refused(msg string) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // lockedBuffer is written by the server's goroutines.
@@ -55,7 +57,7 @@ func TestAStrangersPublishIsAWarning(t *testing.T) {
 	d := tempRun(t)
 	var out lockedBuffer
 	s, err := Start(t.Context(), Options{
-		Listen: "127.0.0.1:0", Name: "test", Claim: claim(t, d, "1"), Dir: d, Log: slog.New(slog.NewTextHandler(&out, nil)),
+		Bus: config.Bus{Listen: "127.0.0.1:0"}, Claim: claim(t, d, "1"), Dir: d, Log: slog.New(slog.NewTextHandler(&out, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,18 +2,20 @@ package busserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
-	"strconv"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -26,42 +28,111 @@ const (
 	maxControl = 4 << 10
 )
 
-// startTimeout bounds the start; the server itself reports failures only to its log.
-const startTimeout = 10 * time.Second
+const (
+	// startTimeout bounds the start; the server itself reports failures only to its log.
+	startTimeout = 10 * time.Second
+	// starts is how often it is tried, with other ports that were free a moment before.
+	starts = 3
+	// routePing finds a neighbour that hangs without closing its connections: after
+	// three of them it is left, and tried again each second.
+	routePing = time.Second
+	// quietAttempts is how many attempts to reach a neighbour pass between two lines of
+	// the log: a day's.
+	quietAttempts = 86400
+	// routeTimeout bounds TLS and signing in between servers.
+	routeTimeout = 5 * time.Second
+)
+
+// clusterName is that of every cluster: who belongs to it is for the secret to say.
+const clusterName = "pgpilot"
 
 // Options of Start.
 type Options struct {
-	// Listen is the operators' TCP address, host:port; port 0 takes a free one.
-	// Empty: none.
-	Listen string
-	// SecretFile has what the services' key is made of (bus.secret_file). Empty: the
-	// run directory's secret.
-	SecretFile string
-	// Name is the server's name: it must differ between the servers of one cluster.
-	Name string
+	// Bus is the configuration: where operators and services elsewhere come to, the
+	// services' secret, and the lagpollers of other hosts.
+	Bus config.Bus
 	// Claim is the lagpoller's hold on the run directory Dir.
 	Claim *rundir.Claim
 	Dir   *rundir.Dir
 	Log   *slog.Logger
 }
 
-// Server is a running bus.
+// Server is a running bus, joined with those of the other lagpollers.
 type Server struct {
 	nats   *server.Server
 	bridge *bridge
-	socket string
+	addr   net.Addr
+	o      Options
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu sync.Mutex
+	// common says that the name that all lagpollers share leads here; guarded by mu.
+	common bool
 }
 
-// Start opens both doors. When it returns, the bus can be used.
+// Start opens all doors. When it returns, the bus can be used.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	socket := o.Dir.Join(bus.SocketName)
-	if served(ctx, socket) {
-		return nil, fmt.Errorf("another lagpoller already serves the bus in %s: stop it first", o.Dir.Path())
-	}
-	opts, err := natsOptions(o)
+	key, err := bus.Credential(o.Dir, o.Bus.SecretFile)
 	if err != nil {
 		return nil, err
 	}
+	near := func() ([]note, error) { return neighbours(o.Dir, o.Claim.ID()) }
+	var door net.Listener
+	var ns *server.Server
+	for try := 1; ; try++ {
+		if ns, err = run(ctx, o, key, near, &door); err == nil {
+			break
+		}
+		if !errors.Is(err, errNotReady) || try == starts || ctx.Err() != nil {
+			if door != nil {
+				door.Close()
+			}
+			return nil, err
+		}
+	}
+	s := &Server{nats: ns, bridge: newBridge(ns, o.Log), o: o}
+	if door != nil {
+		s.addr = door.Addr()
+		s.bridge.open(door)
+	}
+	l, err := o.Claim.Listen()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the bus socket: %w", err), s.Close())
+	}
+	s.bridge.open(l)
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.wg.Go(func() { s.keepCommon(watching) })
+	return s, nil
+}
+
+// run starts the server itself. Its neighbours are told where it takes routes before it
+// looks for theirs: of two that start at once, one sees the other. The door is
+// opened unless it has been before.
+func run(ctx context.Context, o Options, key bus.Key, near func() ([]note, error), door *net.Listener) (*server.Server, error) {
+	at, err := choosePlace(ctx, o.Bus.Cluster.Listen, near)
+	if err != nil {
+		return nil, err
+	}
+	if err := (note{Route: at.near, Listen: o.Bus.Listen, Cluster: o.Bus.Cluster.Listen}).leave(o.Claim); err != nil {
+		return nil, err
+	}
+	if *door == nil && o.Bus.Listen != "" {
+		if *door, err = openDoor(ctx, o.Bus.Listen, near); err != nil {
+			return nil, err
+		}
+	}
+	notes, err := near()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := natsOptions(o, key)
+	if err != nil {
+		return nil, err
+	}
+	opts.Cluster.Host, opts.Cluster.Port = at.host, at.port
+	opts.Routes = routes(notes, o.Bus.Cluster.Routes)
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("set up the bus: %w", err)
@@ -74,17 +145,97 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		ns.WaitForShutdown()
 		return nil, err
 	}
-	l, err := o.Claim.ListenAs(bus.SocketName)
-	if err != nil {
-		ns.Shutdown()
-		ns.WaitForShutdown()
-		return nil, fmt.Errorf("open the bus socket: %w", err)
-	}
-	return &Server{nats: ns, bridge: startBridge(l, ns, o.Log), socket: socket}, nil
+	return ns, nil
 }
 
-// served reports whether a running process answers on the socket.
-func served(ctx context.Context, socket string) bool {
+func natsOptions(o Options, key bus.Key) (*server.Options, error) {
+	tls, err := routeTLS(key)
+	if err != nil {
+		return nil, err
+	}
+	opts := &server.Options{
+		// Two servers of a cluster with one name refuse each other, and ids are of a run
+		// directory.
+		ServerName:      "pgpilot-lagpoller-" + o.Claim.ID() + "-" + rand.Text()[:8],
+		NoSigs:          true, // signals belong to the service
+		NoSystemAccount: true, // its statistics have no reader here
+		MaxPayload:      maxPayload,
+		MaxPending:      maxPending,
+		MaxControlLine:  maxControl,
+		// Of a neighbour that has ended one line is enough.
+		ConnectErrorReports:   quietAttempts,
+		ReconnectErrorReports: quietAttempts,
+		// A server that listens nowhere never gets to its routes. Nobody is told of this
+		// port; the bridge has the doors.
+		Host: "127.0.0.1",
+		Port: server.RANDOM_PORT,
+		Cluster: server.ClusterOpts{
+			Name:         clusterName,
+			TLSConfig:    tls,
+			TLSTimeout:   routeTimeout.Seconds(),
+			AuthTimeout:  routeTimeout.Seconds(),
+			NoAdvertise:  true, // of that port
+			PoolSize:     -1,   // one connection carries it all
+			PingInterval: routePing,
+			MaxPingsOut:  2,
+		},
+	}
+	if err := admit(opts, key.Public, o.Bus.Listen != ""); err != nil {
+		return nil, fmt.Errorf("set up the bus accounts: %w", err)
+	}
+	return opts, nil
+}
+
+// errNotReady says that the server did not come up, as when somebody has taken its port
+// since it was looked at.
+var errNotReady = errors.New("start the bus")
+
+func started(ctx context.Context, ns *server.Server, log *natsLogger) error {
+	ready := make(chan bool, 1)
+	go func() { ready <- ns.ReadyForConnections(startTimeout) }()
+	select {
+	case ok := <-ready:
+		if !ok {
+			return fmt.Errorf("%w: not ready within %v", errNotReady, startTimeout)
+		}
+		return nil
+	case msg := <-log.fatal:
+		return fmt.Errorf("%w: %s", errNotReady, msg)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNotReady, ctx.Err())
+	}
+}
+
+// keepCommon makes the name that all lagpollers share lead here whenever it leads to
+// none of them, until ctx ends.
+func (s *Server) keepCommon(ctx context.Context) {
+	err := s.o.Dir.Watch(ctx, rundir.Lagpoller, func([]rundir.Instance) {
+		if err := s.takeCommon(ctx); err != nil {
+			s.o.Log.Warn("services of the release before do not find the bus", obs.KeyError, err)
+		}
+	})
+	if err != nil {
+		s.o.Log.Warn("services of the release before may not find the bus", obs.KeyError, err)
+	}
+}
+
+func (s *Server) takeCommon(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.common || ctx.Err() != nil || answers(ctx, s.o.Dir.Join(bus.SocketName)) {
+		return nil
+	}
+	l, err := s.o.Claim.ListenAs(bus.SocketName)
+	if err != nil {
+		return err
+	}
+	s.bridge.open(l)
+	s.common = true
+	return nil
+}
+
+// answers reports whether a running process answers on the socket.
+func answers(ctx context.Context, socket string) bool {
 	c, err := rundir.Dial(ctx, socket)
 	if err != nil {
 		return false
@@ -93,78 +244,11 @@ func served(ctx context.Context, socket string) bool {
 	return true
 }
 
-func natsOptions(o Options) (*server.Options, error) {
-	key, err := bus.Credential(o.Dir, o.SecretFile)
-	if err != nil {
-		return nil, err
-	}
-	opts := &server.Options{
-		ServerName:      o.Name,
-		NoSigs:          true, // signals belong to the service
-		NoSystemAccount: true, // its statistics have no reader here
-		MaxPayload:      maxPayload,
-		MaxPending:      maxPending,
-		MaxControlLine:  maxControl,
-	}
-	if err := admit(opts, key.Public); err != nil {
-		return nil, fmt.Errorf("set up the bus accounts: %w", err)
-	}
-	if o.Listen == "" {
-		opts.DontListen = true
-		return opts, nil
-	}
-	host, port, err := net.SplitHostPort(o.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("bus.listen %q: want host:port", o.Listen)
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("bus.listen %q: the port is not a number from 0 to 65535", o.Listen)
-	}
-	if err := free(o.Listen); err != nil {
-		return nil, err
-	}
-	opts.Host, opts.Port = host, int(n)
-	if n == 0 {
-		opts.Port = server.RANDOM_PORT
-	}
-	return opts, nil
-}
-
-// free says in one sentence why an address cannot be listened on. The server
-// would only log it.
-func free(addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("bus.listen %s is taken by another program: stop it (another lagpoller or NATS server?) or choose another address", addr)
-	}
-	if err != nil {
-		return fmt.Errorf("bus.listen %s cannot be listened on: %w", addr, err)
-	}
-	return l.Close()
-}
-
-func started(ctx context.Context, ns *server.Server, log *natsLogger) error {
-	ready := make(chan bool, 1)
-	go func() { ready <- ns.ReadyForConnections(startTimeout) }()
-	select {
-	case ok := <-ready:
-		if !ok {
-			return fmt.Errorf("start the bus: not ready within %v", startTimeout)
-		}
-		return nil
-	case msg := <-log.fatal:
-		return fmt.Errorf("start the bus: %s", msg)
-	case <-ctx.Done():
-		return fmt.Errorf("start the bus: %w", ctx.Err())
-	}
-}
-
 // InProcessConn connects the lagpoller's own client without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// Addr gives the operators' TCP address, nil without one.
-func (s *Server) Addr() net.Addr { return s.nats.Addr() }
+// Addr gives the TCP address of bus.listen, nil without one.
+func (s *Server) Addr() net.Addr { return s.addr }
 
 // Connections gives the number of clients, the lagpoller's own included.
 func (s *Server) Connections() int { return s.nats.NumClients() }
@@ -172,19 +256,31 @@ func (s *Server) Connections() int { return s.nats.NumClients() }
 // SlowConsumers counts the clients cut off because they did not read.
 func (s *Server) SlowConsumers() int64 { return s.nats.NumSlowConsumers() }
 
-// Close closes both doors and waits until every connection has ended. The
-// socket's name goes first, so that it is never taken from a successor.
+// Routes gives the number of other servers that this one is joined with.
+func (s *Server) Routes() int { return s.nats.NumRoutes() }
+
+// Close closes all doors and waits until every connection has ended. The sockets'
+// names go first, so that services that are cut off find only others, and that a name
+// is never taken from a successor.
 func (s *Server) Close() error {
-	err := os.Remove(s.socket)
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
+	if s.stop != nil {
+		s.stop()
+		s.wg.Wait()
+	}
+	var names []string
+	if s.common { // first: when the other one goes, its successors look whether it is free
+		names = append(names, s.o.Dir.Join(bus.SocketName))
+	}
+	names = append(names, s.o.Dir.Socket(s.o.Claim.Service(), s.o.Claim.ID()))
+	var failed []error
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			failed = append(failed, fmt.Errorf("remove the bus socket: %w", err))
+		}
 	}
 	s.bridge.stopAccepting()
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
 	s.bridge.close()
-	if err != nil {
-		return fmt.Errorf("remove the bus socket: %w", err)
-	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -47,7 +48,7 @@ func claim(t *testing.T, d *rundir.Dir, id string) *rundir.Claim {
 
 func start(t *testing.T, d *rundir.Dir, c *rundir.Claim, listen string) *Server {
 	t.Helper()
-	s, err := Start(t.Context(), Options{Listen: listen, Name: "test", Claim: c, Dir: d, Log: quiet})
+	s, err := Start(t.Context(), Options{Bus: config.Bus{Listen: listen}, Claim: c, Dir: d, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,21 +279,14 @@ func TestATakenPortIsOneSentence(t *testing.T) {
 	}
 	defer l.Close()
 	d := tempRun(t)
-	_, err = Start(t.Context(), Options{Listen: l.Addr().String(), Name: "test", Claim: claim(t, d, "1"), Dir: d, Log: quiet})
+	_, err = Start(t.Context(), Options{Bus: config.Bus{Listen: l.Addr().String()}, Claim: claim(t, d, "1"), Dir: d, Log: quiet})
 	if err == nil || !strings.Contains(err.Error(), "is taken by another program") {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := os.Stat(d.Join(bus.SocketName)); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("a failed start left a bus socket (%v)", err)
-	}
-}
-
-func TestASecondBusInOneDirectoryIsRefused(t *testing.T) {
-	d := tempRun(t)
-	start(t, d, claim(t, d, "1"), "")
-	_, err := Start(t.Context(), Options{Name: "second", Claim: claim(t, d, "2"), Dir: d, Log: quiet})
-	if err == nil || !strings.Contains(err.Error(), "already serves the bus") {
-		t.Fatalf("got %v", err)
+	for _, name := range []string{d.Join(bus.SocketName), d.Socket(rundir.Lagpoller, "1")} {
+		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("a failed start left %s (%v)", name, err)
+		}
 	}
 }
 
@@ -311,7 +305,7 @@ func TestClientsFindTheBusAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, round := range []string{"first", "second", "third"} {
-		s, err := Start(t.Context(), Options{Name: "test", Claim: c, Dir: d, Log: quiet})
+		s, err := Start(t.Context(), Options{Claim: c, Dir: d, Log: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,9 +348,11 @@ func hear(t *testing.T, nc *nats.Conn, heard chan string, text string) {
 
 func leaveDeadSocket(t *testing.T, c *rundir.Claim) {
 	t.Helper()
-	l, err := c.ListenAs(bus.SocketName)
-	if err != nil {
-		t.Fatal(err)
+	for _, listen := range []func() (*rundir.Socket, error){c.Listen, func() (*rundir.Socket, error) { return c.ListenAs(bus.SocketName) }} {
+		l, err := listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close() // keeps the name, refuses connections
 	}
-	l.Close() // keeps the name, refuses connections
 }

@@ -13,7 +13,7 @@ import (
 func (s *State) judge(primary string) {
 	p := s.members[primary]
 	for _, m := range s.members {
-		m.diverged = false
+		m.diverged, m.lag.Diverged = false, false
 		if p == nil || m.lag.Role != bus.Replica || m.lag.Incarnation.SystemID != p.lag.Incarnation.SystemID {
 			continue
 		}
@@ -22,7 +22,7 @@ func (s *State) judge(primary string) {
 		if why == "" {
 			continue
 		}
-		m.diverged, m.lag.Healthy = true, false
+		m.diverged, m.lag.Diverged, m.lag.Healthy = true, true, false
 		if m.lag.Error == "" {
 			m.lag.Error = why
 		}

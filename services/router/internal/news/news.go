@@ -29,10 +29,12 @@ type Paper struct {
 	env     *service.Env
 	nc      *nats.Conn
 	metrics *bus.Metrics
-	wants   chan lsn.Position
-	warmth  warmth
-	wg      sync.WaitGroup
-	stop    context.CancelFunc
+	wants   *wants
+	// self is the router's name on the bus.
+	self   string
+	warmth warmth
+	wg     sync.WaitGroup
+	stop   context.CancelFunc
 }
 
 // Open connects, now or whenever there is a bus.
@@ -41,15 +43,19 @@ func Open(ctx context.Context, env *service.Env) (*Paper, error) {
 	if err != nil {
 		return nil, err
 	}
+	self, err := bus.Identity(env.Dir, env.Claim.ID())
+	if err != nil {
+		return nil, err
+	}
 	nc, err := bus.Connect(ctx, env.Dir, bus.Options{
-		Name: "router." + env.Claim.ID(), Log: env.Log, Metrics: m, URL: env.Config.Bus.URL, SecretFile: env.Config.Bus.SecretFile,
+		Name: "router." + env.Claim.ID(), Log: env.Log, Metrics: m, Bus: env.Config.Bus,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Paper{env: env, nc: nc, metrics: m, wants: make(chan lsn.Position, 1), warmth: newWarmth()}
+	p := &Paper{env: env, nc: nc, metrics: m, wants: newWants(), self: self, warmth: newWarmth()}
 	p.ctx, p.stop = context.WithCancel(ctx)
-	p.wg.Go(p.publish)
+	p.wg.Go(func() { p.wants.run(p.ctx, p.publish) })
 	return p, nil
 }
 
@@ -97,77 +103,53 @@ func (p *Paper) deliver(r Reader, subject string, m bus.Verdict) {
 	r.Verdict(m.Database, key, v)
 }
 
-// catchUp asks for the present state until it is given.
+// askAgain is the pause after the present state could not be had.
+const askAgain = 200 * time.Millisecond
+
+// catchUp asks for the present state, at the start and whenever the bus was away: what
+// was published meanwhile is lost.
 func (p *Paper) catchUp(r Reader) {
-	for p.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(p.ctx, time.Second)
-		lags, err := bus.Request[bus.LagSnapshot](ctx, p.nc, bus.SubjectLagSnapshot)
-		if err == nil {
-			for _, l := range lags.Backends {
-				r.Lag(l)
-			}
-			var top bus.Topology
-			if top, err = bus.Request[bus.Topology](ctx, p.nc, bus.SubjectTopologySnapshot); err == nil {
-				r.Topology(top)
-			}
-		}
-		cancel()
-		if err == nil {
-			return
-		}
-		select {
-		case <-p.ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// Want makes the lagpoller look for the position. It never blocks: while one is
-// being published, a later one takes the place of those before.
-func (p *Paper) Want(at lsn.Position) {
-	select {
-	case p.wants <- at:
-	default:
-		select {
-		case <-p.wants:
-		default:
-		}
-		select {
-		case p.wants <- at:
-		default:
-		}
-	}
-}
-
-const (
-	// wantPause is how often one position is asked for at most.
-	wantPause = 200 * time.Millisecond
-	// wantGap is the least time between two positions: what comes meanwhile is told as
-	// one.
-	wantGap = time.Millisecond
-)
-
-func (p *Paper) publish() {
-	var last lsn.Position
-	var when time.Time
+	connected := p.nc.StatusChanged(nats.CONNECTED)
+	defer p.nc.RemoveStatusListener(connected)
 	for {
+		var again <-chan time.Time
+		if err := p.askForState(r); err != nil {
+			p.env.Log.Debug("no news from the bus yet", obs.KeyError, err)
+			again = time.After(askAgain)
+		}
 		select {
 		case <-p.ctx.Done():
 			return
-		case at := <-p.wants:
-			if last.Covers(at) && time.Since(when) < wantPause {
-				continue
-			}
-			last, when = at, time.Now()
-			err := bus.Publish(p.nc, bus.SubjectFenceWant, bus.Want{V: bus.Version, Router: p.env.Claim.ID(), Position: at, At: when})
-			if err != nil && !bus.Offline(err) {
-				p.env.Log.Warn("cannot ask for a position", obs.KeyError, err)
-			}
-			select {
-			case <-p.ctx.Done():
-				return
-			case <-time.After(wantGap):
-			}
+		case <-connected:
+		case <-again:
 		}
+	}
+}
+
+func (p *Paper) askForState(r Reader) error {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
+	defer cancel()
+	lags, err := bus.Request[bus.LagSnapshot](ctx, p.nc, bus.SubjectLagSnapshot)
+	if err != nil {
+		return err
+	}
+	for _, l := range lags.Backends {
+		r.Lag(l)
+	}
+	top, err := bus.Request[bus.Topology](ctx, p.nc, bus.SubjectTopologySnapshot)
+	if err != nil {
+		return err
+	}
+	r.Topology(top)
+	return nil
+}
+
+// Want makes the lagpollers look for the position. It never blocks.
+func (p *Paper) Want(at lsn.Position) { p.wants.put(at) }
+
+func (p *Paper) publish(at lsn.Position, now time.Time) {
+	err := bus.Publish(p.nc, bus.SubjectFenceWant, bus.Want{V: bus.Version, Router: p.self, Position: at, At: now})
+	if err != nil && !bus.Offline(err) {
+		p.env.Log.Warn("cannot ask for a position", obs.KeyError, err)
 	}
 }

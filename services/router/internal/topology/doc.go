@@ -13,7 +13,8 @@
 //
 // Several lagpollers may speak, and see different parts of the network. Of each the
 // latest word counts. The primary is the one that is named on the newest timeline; in
-// doubt there is none.
+// doubt there is none. A backend is well if one of them can reach it and none has seen
+// that it has left the primary's history.
 //
 // The tracker belongs to the loop.
 package topology

@@ -20,15 +20,19 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 	n, b := &t.nodes[i], &t.table.Backends[i]
 	n.heard = now
 	defer t.warm(i, now)
-	b.Fresh, b.Healthy = true, m.Healthy
-	if m.LagMillis >= 0 {
-		b.Lag = time.Duration(m.LagMillis * float64(time.Millisecond))
+	b.Fresh = true
+	current := m.Incarnation.IsZero() || !n.outdated(m) && t.observe(i, m.Incarnation)
+	n.hear(m, now, t.settings.StaleAfter)
+	b.Healthy = n.healthy()
+	if lag, known := n.lag(now); known {
+		b.Lag = lag
 	}
-	if m.Incarnation.IsZero() {
-		return true
-	}
-	if !t.observe(i, m.Incarnation) {
+	if m.Incarnation.IsZero() || !current {
 		return true // of a run that has ended: says nothing of the positions
+	}
+	n.asked, n.clock = m.AskedBoot, m.Clock
+	if m.Incarnation.Timeline < n.incarnation.Timeline {
+		return true // it has gone on since
 	}
 	if m.Geometry.BlockSize != 0 {
 		n.geometry = m.Geometry
@@ -86,7 +90,7 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	n := &t.nodes[i]
 	switch {
 	case inc.SameRun(n.incarnation):
-		if inc.Timeline != 0 {
+		if inc.Timeline >= n.incarnation.Timeline { // another lagpoller may be behind
 			n.incarnation = inc
 		}
 		return true
@@ -99,6 +103,7 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 		}
 		n.ended = append(n.ended, n.incarnation)
 	}
+	n.asked, n.clock = 0, ""
 	n.run++
 	n.incarnation = inc
 	t.table.Backends[i].Replayed = lsn.Position{}

@@ -35,10 +35,15 @@ type node struct {
 	incarnation lsn.Incarnation
 	// ended are the latest runs before it. Start times do not order runs: a server's
 	// clock may be set back.
-	ended    []lsn.Incarnation
+	ended []lsn.Incarnation
+	// asked is when the run was last seen by a lagpoller, by which clock.
+	asked    int64
+	clock    string
 	geometry lsn.Geometry
 	heard    time.Time
-	breaker  breaker.Breaker
+	// words has what each lagpoller said last.
+	words   map[string]word
+	breaker breaker.Breaker
 	// weight is its configured share of the reads; back is when it came back after it
 	// was away.
 	weight float32
@@ -69,7 +74,7 @@ func (t *Tracker) Add(name string, now time.Time) (i int, ok bool) {
 	switch {
 	case i >= 0:
 		run := t.nodes[i].run // goes on: what is left of the one before must not be taken for its
-		t.nodes[i] = node{run: run, geometry: lsn.DefaultGeometry, weight: 1}
+		t.nodes[i] = node{run: run, geometry: lsn.DefaultGeometry, weight: 1, words: map[string]word{}}
 		t.table.Backends[i] = route.Backend{Name: name, Share: 1, Run: run}
 		t.table.Costs.Forget(i)
 	case len(t.nodes) == route.MaxBackends:
@@ -85,7 +90,7 @@ func (t *Tracker) Add(name string, now time.Time) (i int, ok bool) {
 
 func (t *Tracker) add(name string) int {
 	t.table.Backends = append(t.table.Backends, route.Backend{Name: name, Share: 1})
-	t.nodes = append(t.nodes, node{geometry: lsn.DefaultGeometry, weight: 1})
+	t.nodes = append(t.nodes, node{geometry: lsn.DefaultGeometry, weight: 1, words: map[string]word{}})
 	return len(t.nodes) - 1
 }
 

@@ -1,0 +1,393 @@
+package routers
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+const patience = 30 * time.Second
+
+// book counts clients.
+type book struct {
+	mu  sync.Mutex
+	has map[string]bool
+}
+
+func (b *book) Adopt(s string) { b.set(s, true) }
+func (b *book) Close(s string) { b.set(s, false) }
+
+func (b *book) set(s string, has bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if has {
+		b.has[s] = true
+	} else {
+		delete(b.has, s)
+	}
+}
+
+func (b *book) sessions() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.has))
+}
+
+// stage is a fleet that runs.
+type stage struct {
+	*Fleet
+	t    *testing.T
+	dir  *rundir.Dir
+	book *book
+	stop func()
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	dir, err := rundir.Open(filepath.Join(t.TempDir(), "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &book{has: map[string]bool{}}
+	s := &stage{Fleet: New(dir, "1", b, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(t.Output(), nil))), t: t, dir: dir, book: b}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+	})
+	t.Cleanup(s.stop)
+	return s
+}
+
+// router is a router's end of the connection to the fleet.
+type router struct {
+	t *testing.T
+	*handoff.Conn
+	claim *rundir.Claim
+	die   func()
+}
+
+// router starts one that has these sessions.
+func (s *stage) router(id string, sessions ...string) *router {
+	s.t.Helper()
+	claim, err := s.dir.Claim(rundir.Router, id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := claim.Listen()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u, err := l.AcceptUnix()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := u.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	r := &router{t: s.t, Conn: handoff.NewConn(u), claim: claim}
+	r.die = sync.OnceFunc(func() {
+		r.Close()
+		l.Close()
+		if err := claim.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.t.Cleanup(r.die)
+	if err := r.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: id, Sessions: sessions}); err != nil {
+		s.t.Fatal(err)
+	}
+	m := r.expect(handoff.TypeHello)
+	var h handoff.Hello
+	if err := m.Unmarshal(&h); err != nil || !h.Parks {
+		s.t.Fatalf("%+v, %v: the listener does not say that it takes sessions", h, err)
+	}
+	s.await("the router is known", func() bool {
+		s.state.Lock()
+		defer s.state.Unlock()
+		for l := range s.state.links {
+			if l.id == id {
+				return true
+			}
+		}
+		return false
+	})
+	return r
+}
+
+func (s *stage) await(what string, ok func() bool) {
+	s.t.Helper()
+	deadline := time.After(patience)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !ok() {
+		select {
+		case <-look.C:
+		case <-deadline:
+			s.t.Fatalf("it does not come about that %s", what)
+		}
+	}
+}
+
+func (r *router) expect(typ handoff.Type) *handoff.Message {
+	r.t.Helper()
+	m, err := r.Receive()
+	if err != nil || m.Type != typ {
+		r.t.Fatalf("received %+v, %v; want a %q message", m, err, typ)
+	}
+	return m
+}
+
+func (r *router) ack(m *handoff.Message) {
+	r.t.Helper()
+	rec, err := handoff.DecodeRecord(m.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.Send(handoff.TypeAck, handoff.SessionRef{Session: rec.Session}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// gives offers a session in a transaction, and closes its copies when it was taken as
+// want says. It gives the client's and the server's ends.
+func (r *router) gives(id string, want handoff.Type, change func(*handoff.Record)) (client, server int) {
+	r.t.Helper()
+	var ends, fds [2]int
+	for i := range ends {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		ends[i], fds[i] = pair[0], pair[1]
+		r.t.Cleanup(func() { _ = unix.Close(pair[0]) })
+	}
+	rec := &handoff.Record{
+		Session: id, User: "u", Database: "d", Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1}},
+		Live: &handoff.Live{Status: "T", Leases: []handoff.Lease{{Backend: "p0"}}}, Unread: []byte("Q"),
+	}
+	if change != nil {
+		change(rec)
+	}
+	if err := r.SendSession(rec, fds[:]...); err != nil {
+		r.t.Fatal(err)
+	}
+	handoff.CloseFDs(r.expect(want).FDs)
+	handoff.CloseFDs(fds[:])
+	return ends[0], ends[1]
+}
+
+// ended waits for the end of a connection, and gives what was said before.
+func ended(t *testing.T, fd int) string {
+	t.Helper()
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience / time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	b := make([]byte, 4096)
+	for {
+		n, err := unix.Read(fd, b)
+		if err != nil {
+			t.Fatalf("the connection is still open: %v", err)
+		}
+		if n == 0 {
+			return string(all)
+		}
+		all = append(all, b[:n]...)
+	}
+}
+
+// A session goes from one router to the other, with all that it has, and counts once.
+func TestPassedOn(t *testing.T) {
+	s := newStage(t)
+	a, b := s.router("a", "x"), s.router("b")
+	client, server := a.gives("x", handoff.TypeAck, nil)
+	m := b.expect(handoff.TypeSession)
+	rec, err := handoff.DecodeRecord(m.Body)
+	if err != nil || rec.Session != "x" || string(rec.Unread) != "Q" || len(m.FDs) != 2 {
+		t.Fatalf("%+v with %d descriptors, %v", rec, len(m.FDs), err)
+	}
+	b.ack(m)
+	for i, far := range []int{client, server} {
+		if _, err := unix.Write(m.FDs[i], []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2)
+		if n, err := unix.Read(far, buf); n != 2 || err != nil {
+			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
+		}
+	}
+	a.die()
+	s.await("one router is left", func() bool { return s.Len() == 1 })
+	if got := s.book.sessions(); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("counted are %q", got)
+	}
+	handoff.CloseFDs(m.FDs)
+	if err := b.Send(handoff.TypeEnded, handoff.Ended{Sessions: []string{"x"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("it is not counted any more", func() bool { return len(s.book.sessions()) == 0 })
+	if said := ended(t, client) + ended(t, server); said != "" {
+		t.Errorf("the listener has said %q", said)
+	}
+}
+
+// A session without another router waits, keeps a cancel request that comes meanwhile,
+// and goes to the first router that comes; not to the one that stops.
+func TestParkedUntilARouterComes(t *testing.T) {
+	s := newStage(t)
+	a := s.router("a", "x")
+	if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	a.gives("x", handoff.TypeAck, nil)
+	s.Cancel(t.Context(), handoff.CancelKey{PID: 7, Secret: []byte{1}}, func() {})
+	a.die()
+	b := s.router("b")
+	m := b.expect(handoff.TypeSession)
+	defer handoff.CloseFDs(m.FDs)
+	rec, err := handoff.DecodeRecord(m.Body)
+	if err != nil || !rec.Live.Canceled {
+		t.Errorf("%+v, %v: the cancel request is lost", rec.Live, err)
+	}
+	b.ack(m)
+	s.await("it is the router's", func() bool {
+		s.state.Lock()
+		defer s.state.Unlock()
+		return len(s.state.parked) == 0
+	})
+}
+
+// A router that dies, or refuses, with the session in its hands does not have it.
+func TestPassedOnAgain(t *testing.T) {
+	for name, fail := range map[string]func(b *router, m *handoff.Message){
+		"dies": func(b *router, _ *handoff.Message) { b.die() },
+		"refuses": func(b *router, m *handoff.Message) {
+			if err := b.Send(handoff.TypeRefuse, handoff.SessionRef{Session: "x"}); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			a, b := s.router("a", "x", "y", "z"), s.router("b")
+			a.gives("x", handoff.TypeAck, nil)
+			m := b.expect(handoff.TypeSession)
+			handoff.CloseFDs(m.FDs)
+			fail(b, m)
+			back := a.expect(handoff.TypeSession) // better than nowhere
+			handoff.CloseFDs(back.FDs)
+			a.ack(back)
+			s.await("it is counted", func() bool { return slices.Contains(s.book.sessions(), "x") })
+		})
+	}
+}
+
+// What cannot be taken stays with its router.
+func TestLeftWithItsRouter(t *testing.T) {
+	s := newStage(t)
+	a := s.router("a", "x")
+	a.gives("x", handoff.TypeRefuse, func(r *handoff.Record) { r.Live.Leases = append(r.Live.Leases, handoff.Lease{Idle: true}) }) // a descriptor too few
+	s.Refuse()
+	a.gives("x", handoff.TypeRefuse, nil)
+	s.Empty(t.Context())
+	if got := s.book.sessions(); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("counted are %q", got)
+	}
+	if err := a.Send(handoff.TypeSession, "no record"); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := a.Receive(); err == nil {
+		t.Errorf("received %q %s; want the end of the connection: whose session it was is not known", m.Type, m.Body)
+	}
+}
+
+// The end of the client or of the server of a parked session is its end; so is the end of
+// the listener, which its client is told, and that of what carries its client's bytes.
+func TestParkedSessionsEnd(t *testing.T) {
+	for name, end := range map[string]struct {
+		do   func(s *stage, client, server int)
+		code string
+	}{
+		"its client is gone":     {do: func(_ *stage, client, _ int) { _ = unix.Shutdown(client, unix.SHUT_RDWR) }},
+		"its server is gone":     {do: func(_ *stage, _, server int) { _ = unix.Shutdown(server, unix.SHUT_RDWR) }},
+		"the listener stops":     {do: func(s *stage, _, _ int) { s.stop() }, code: "57P01"},
+		"its relay is to end":    {do: func(s *stage, _, _ int) { s.Leave([]string{"x"}) }, code: "57P01"},
+		"its server says a word": {do: func(_ *stage, _, server int) { say(server); _ = unix.Shutdown(server, unix.SHUT_RDWR) }, code: "57P05"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			a := s.router("a", "x")
+			if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
+				t.Fatal(err)
+			}
+			client, server := a.gives("x", handoff.TypeAck, func(r *handoff.Record) { r.Unread = nil })
+			end.do(s, client, server)
+			if said := ended(t, client); end.code == "" && said != "" || end.code != "" && !slices.Contains(codes(t, said), end.code) {
+				t.Errorf("the client is told %q", said)
+			}
+			ended(t, server)
+			s.await("it is not counted any more", func() bool { return len(s.book.sessions()) == 0 })
+		})
+	}
+}
+
+func say(fd int) {
+	b, err := (&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P05", Message: "idle"}).Encode(nil)
+	if err == nil {
+		_, _ = unix.Write(fd, b)
+	}
+}
+
+// codes gives the SQLSTATEs of what was said.
+func codes(t *testing.T, said string) (out []string) {
+	t.Helper()
+	for b := []byte(said); len(b) > 5; {
+		n := 1 + int(b[1])<<24 + int(b[2])<<16 + int(b[3])<<8 + int(b[4])
+		var e pgproto3.ErrorResponse
+		if b[0] != 'E' || n > len(b) || e.Decode(b[5:n]) != nil {
+			t.Fatalf("%q", said)
+		}
+		out = append(out, e.Code)
+		b = b[n:]
+	}
+	return out
+}
+
+// Sessions that come to routers and leave them by way of other listeners are counted.
+func TestNewsOfOtherListeners(t *testing.T) {
+	s := newStage(t)
+	a := s.router("a", "x")
+	for _, news := range []struct {
+		what     handoff.Type
+		sessions []string
+		want     []string
+	}{
+		{handoff.TypeBegan, []string{"y", "z"}, []string{"x", "y", "z"}},
+		{handoff.TypeMoved, []string{"x", "y"}, []string{"z"}},
+		{handoff.TypeEnded, []string{"z"}, nil},
+	} {
+		if err := a.Send(news.what, handoff.Ended{Sessions: news.sessions}); err != nil {
+			t.Fatal(err)
+		}
+		s.await("it is counted", func() bool { return slices.Equal(s.book.sessions(), news.want) })
+	}
+}
