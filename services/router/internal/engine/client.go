@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -479,6 +480,17 @@ func (e *Engine) Leave(sessions []string) {
 
 // Settings implements session.Env.
 func (c *client) Settings() *session.Settings { return c.settings }
+
+// Token implements session.Env.
+func (c *client) Token(s *session.Session, at lsn.Position) string {
+	c.follow()
+	at = s.Fence().Position()
+	h := c.e.tracker.History()
+	if h.SystemID == 0 || at.IsZero() || at.Timeline != h.Now.Timeline {
+		return ""
+	}
+	return h.Token(at).String()
+}
 
 // Serves implements session.Env.
 func (c *client) Serves(s *session.Session, by fence.Server) bool {
