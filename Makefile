@@ -153,8 +153,8 @@ compose-down: ## stop the containers and remove them, their networks and their d
 	@$(COMPOSE) --profile '*' down --volumes --remove-orphans
 
 .PHONY: compose-test
-compose-test: ## start everything in containers under another name, restart and scale it under load [ROUNDS=n] [STRICT=1]
-	@deploy/compose/test.sh -rounds $(or $(ROUNDS),3) $(if $(STRICT),-strict)
+compose-test: ## start everything in containers under another name, restart and scale it under load [ROUNDS=n]
+	@deploy/compose/test.sh -rounds $(or $(ROUNDS),3)
 
 .PHONY: images-local
 images-local: ## build stand-ins for the base images from Debian packages, where no registry can be reached

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The test of the stack in containers; arguments go to it (-rounds 3, -strict). It
+# The test of the stack in containers; arguments go to it (-rounds 3). It
 # installs and starts what is missing, and ends with 77, without having tested
 # anything, where the kernel cannot run containers.
 set -euo pipefail

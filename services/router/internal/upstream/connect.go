@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,17 +29,17 @@ type Connector struct {
 	timeout time.Duration
 	means   atomic.Pointer[means]
 	relays  relays
+	queue   *queue
+	witness *witness
 	// longKeys says that the server, as the witness saw it, gives long cancel keys.
 	longKeys atomic.Bool
-
-	mu      sync.Mutex
-	witness *dial.Conn // guarded by mu; nil when there is none
 }
 
 // NewConnector makes a connector. monitor and db are the login that may see when
 // the server's processes started; timeout bounds one attempt.
 func NewConnector(s dial.Server, monitor Credentials, db string, timeout time.Duration) *Connector {
-	c := &Connector{timeout: timeout}
+	c := &Connector{timeout: timeout, queue: newQueue()}
+	c.witness = newWitness(timeout, c.dialWitness)
 	c.Set(s, monitor, db)
 	return c
 }
@@ -58,9 +57,17 @@ func (c *Connector) Set(s dial.Server, monitor Credentials, db string) {
 	c.means.Store(&means{s, monitor, db})
 }
 
-// Connect logs in and gives the descriptor. The error is a *pgconn.PgError within
-// if the server refused.
-func (c *Connector) Connect(ctx context.Context, who Credentials, database string, startup []handoff.Parameter) (*Made, error) {
+// Connect logs in, when it is its turn, and gives the descriptor. The error is a
+// *pgconn.PgError within if the server refused.
+func (c *Connector) Connect(ctx context.Context, who Credentials, database string, startup []handoff.Parameter) (m *Made, err error) {
+	err = c.queue.do(ctx, func() error {
+		m, err = c.connect(ctx, who, database, startup)
+		return err
+	})
+	return m, err
+}
+
+func (c *Connector) connect(ctx context.Context, who Credentials, database string, startup []handoff.Parameter) (*Made, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	params := make(map[string]string, len(startup))
@@ -77,7 +84,7 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 	}
 	// Asked after the login: a server ends all its connections before a new run
 	// starts, so the run seen now is this connection's, or the connection is dead.
-	if err := c.identify(ctx, m); err != nil {
+	if m.Run, err = c.witness.read(ctx); err != nil {
 		handoff.CloseFDs([]int{m.FD})
 		return nil, err
 	}
@@ -136,32 +143,13 @@ func (c *Connector) descriptor(n net.Conn, in io.Reader) (int, error) {
 	return fd, nil
 }
 
-// identify reads the server's run over the witness connection, which is made
-// when it is missing or has died.
-func (c *Connector) identify(ctx context.Context, m *Made) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for attempt := 0; ; attempt++ {
-		fresh := c.witness == nil
-		if fresh {
-			w, err := c.dialMonitor(ctx, "pgpilot-router")
-			if err != nil {
-				return fmt.Errorf("read the server's run: %w", err)
-			}
-			c.witness = w
-			c.longKeys.Store(serverMajor(w) >= longKeysSince)
-		}
-		run, err := readRun(ctx, c.witness)
-		if err == nil {
-			m.Run = run
-			return nil
-		}
-		_ = c.witness.Close(context.WithoutCancel(ctx))
-		c.witness = nil
-		if fresh || attempt > 0 {
-			return fmt.Errorf("read the server's run: %w", err)
-		}
+// dialWitness makes the connection that says which run it is.
+func (c *Connector) dialWitness(ctx context.Context) (*dial.Conn, error) {
+	w, err := c.dialMonitor(ctx, "pgpilot-router")
+	if err == nil {
+		c.longKeys.Store(serverMajor(w) >= longKeysSince)
 	}
+	return w, err
 }
 
 // longKeysSince is the first version of PostgreSQL that speaks protocol 3.2. Older
@@ -182,21 +170,15 @@ func serverMajor(pg *dial.Conn) int {
 }
 
 // Close ends the witness connection and what carries TLS connections, whose
-// descriptors are of no use from then on.
+// descriptors are of no use from then on. Who is connecting gets an error.
 func (c *Connector) Close() {
 	c.relays.close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.witness != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = c.witness.Close(ctx)
-		c.witness = nil
-	}
+	c.witness.close()
 }
 
-// ConnectMonitor makes a connection of pgpilot's own, with the monitor's login.
+// ConnectMonitor makes a connection of pgpilot's own, with the monitor's login. It waits
+// for no turn.
 func (c *Connector) ConnectMonitor(ctx context.Context, application string) (*Made, error) {
 	m := c.means.Load()
-	return c.Connect(ctx, m.monitor, m.db, []handoff.Parameter{{Name: "application_name", Value: application}})
+	return c.connect(ctx, m.monitor, m.db, []handoff.Parameter{{Name: "application_name", Value: application}})
 }
