@@ -140,7 +140,7 @@ func TestCancelOfAQueuedStatement(t *testing.T) {
 	})
 	holder, waiter := r.connect(), r.connect()
 	waiter.must("SELECT 1")
-	holder.must("BEGIN")
+	holder.must("BEGIN; SELECT 1")
 	done := make(chan error, 1)
 	go func() {
 		_, err := waiter.run("CREATE TABLE never (a int)")

@@ -282,3 +282,25 @@ func TestRoutersAreRestartedUnderLoad(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// Idle sessions go to a router that comes, and go on there.
+func TestIdleSessionsGoToANewRouter(t *testing.T) {
+	r := newRig(t, newCluster(t), nil)
+	var cs []*client
+	for range 60 {
+		cs = append(cs, r.connect())
+	}
+	busy := r.connect()
+	busy.must("BEGIN")
+	if _, err := r.AddRouter(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the new router has its part", func() bool { return r.sessionsOn(2) >= 25 })
+	if n := r.sessionsOn(1); n < 25 {
+		t.Errorf("the old one has only %d left", n)
+	}
+	for _, c := range cs {
+		c.must("SELECT 1")
+	}
+	busy.must("COMMIT")
+}

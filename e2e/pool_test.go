@@ -83,7 +83,7 @@ func TestWaitingForAConnectionIsLimited(t *testing.T) {
 	for range 4 {
 		cs = append(cs, r.connect())
 	}
-	cs[0].must("BEGIN")
+	cs[0].must("BEGIN; SELECT 1")
 	waits := make(chan error, 2)
 	for _, c := range cs[1:3] {
 		go func() {

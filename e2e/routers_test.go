@@ -69,7 +69,7 @@ func (r *rig) holders(sessions []*client) int {
 	n := 0
 	for _, c := range sessions {
 		wg.Go(func() {
-			_, err := c.run("BEGIN")
+			_, err := c.run("BEGIN; SELECT 1")
 			mu.Lock()
 			defer mu.Unlock()
 			switch {

@@ -35,6 +35,8 @@ type Live struct {
 	Skipping bool `json:"skipping,omitempty"`
 	// Written says that the transaction that is open may have written.
 	Written bool `json:"written,omitempty"`
+	// Block is the transaction block that has begun at the router, nil for none.
+	Block *Block `json:"block,omitempty"`
 	// Levels are what the transaction that is open, and each of its savepoints, has set.
 	Levels []Level `json:"levels,omitempty"`
 	// Channels are those that the session listens on.
@@ -57,6 +59,33 @@ type Live struct {
 	// WaitedMicros is how long what is at the head of the unread bytes has waited for a
 	// server connection.
 	WaitedMicros int64 `json:"waited_us,omitempty"`
+}
+
+// Block is a transaction block that has begun at the router.
+type Block struct {
+	// State says what the servers know of it: "opened" and "fallen", one that has failed,
+	// are known to none, of one that has "begun" BEGIN has been sent.
+	State string `json:"state"`
+	// Begin is the BEGIN with its characteristics.
+	Begin string `json:"begin"`
+	// Portal says that the unnamed portal is that of a statement about the block.
+	Portal bool `json:"portal,omitempty"`
+	// IdleMicros is for how long the session may be idle in it while no server knows of
+	// it; 0: for any time.
+	IdleMicros int64 `json:"idle_us,omitempty"`
+}
+
+// check reports whether no server knows of the block, which may be nil.
+func (b *Block) check(status string) (here bool, err error) {
+	switch {
+	case b == nil:
+		return false, nil
+	case b.State == "opened" && status == "T", b.State == "fallen" && status == "E":
+		return true, nil
+	case b.State == "begun" && (status == "T" || status == "E"):
+		return false, nil
+	}
+	return false, fmt.Errorf("a transaction block is %q while the status is %q", b.State, status)
 }
 
 // Setting is a run-time parameter as its client has set it.
@@ -243,12 +272,16 @@ func (l *Live) check() error {
 	default:
 		return fmt.Errorf("transaction status %q is not I, T or E", l.Status)
 	}
+	here, err := l.Block.check(l.Status)
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(l.Leases) > MaxFDs-1:
 		return fmt.Errorf("%d server connections are more than %d", len(l.Leases), MaxFDs-1)
 	case held > 1:
 		return errors.New("it holds several server connections")
-	case held == 0 && (l.Status == "T" || l.Status == "E"):
+	case held == 0 && !here && (l.Status == "T" || l.Status == "E"):
 		return errors.New("a transaction is open, but there is no server connection")
 	case held == 0 && l.Pin != "":
 		return errors.New("it is bound to a server connection that is not there")

@@ -72,6 +72,9 @@ type client struct {
 	// still to be served.
 	ended    bool
 	lastWord poll.Timer
+	// idleDue ends the session when it is idle for too long in a transaction that no
+	// server knows of.
+	idleDue poll.Timer
 
 	// performing and feeding say that the session is in the middle of a step, whose
 	// caller goes on with whatever becomes possible on the way.

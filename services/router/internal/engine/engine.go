@@ -93,18 +93,23 @@ type Engine struct {
 	scanner *sqltoken.Scanner
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
+	// beginnings are what the primary's connections begin with, by login.
+	beginnings map[upstream.Login]session.Beginnings
 
 	arriving map[string]arrival
 	// departing have been offered to a listener; leavers could be.
 	departing map[string]*departure
 	leavers   []*client
 	orphan    poll.Timer
-	clients   map[string]*client
-	byPID     map[uint32]*client
-	ready     []grant
-	stranded  []*client
-	behind    []*client
-	spare     [][]byte
+	// shed is how many sessions are still to be given away for want of work, at shedding.
+	shed     int
+	shedding poll.Timer
+	clients  map[string]*client
+	byPID    map[uint32]*client
+	ready    []grant
+	stranded []*client
+	behind   []*client
+	spare    [][]byte
 
 	// complained is when it was last said that statements are taken for writes.
 	complained time.Time
@@ -126,18 +131,19 @@ type Engine struct {
 func New(o Options) (*Engine, error) {
 	e := &Engine{
 		log: o.Log, opts: o, cfg: o.Config, metrics: o.Metrics,
-		users:     map[string]string{},
-		pools:     map[poolKey]*site{},
-		greetings: map[upstream.Login][]handoff.Parameter{},
-		arriving:  map[string]arrival{},
-		departing: map[string]*departure{},
-		clients:   map[string]*client{},
-		byPID:     map[uint32]*client{},
-		cache:     cache.New(o.Config.Classify.CacheSize),
-		scanner:   sqltoken.NewScanner(o.Secret),
-		routers:   shareOfRouters{count: 1},
-		began:     time.Now(),
-		now:       time.Now(),
+		users:      map[string]string{},
+		pools:      map[poolKey]*site{},
+		greetings:  map[upstream.Login][]handoff.Parameter{},
+		beginnings: map[upstream.Login]session.Beginnings{},
+		arriving:   map[string]arrival{},
+		departing:  map[string]*departure{},
+		clients:    map[string]*client{},
+		byPID:      map[uint32]*client{},
+		cache:      cache.New(o.Config.Classify.CacheSize),
+		scanner:    sqltoken.NewScanner(o.Secret),
+		routers:    shareOfRouters{count: 1},
+		began:      time.Now(),
+		now:        time.Now(),
 	}
 	clock, err := staleness.OpenClock()
 	if err != nil {
@@ -294,6 +300,7 @@ func (e *Engine) apply(c *config.Config) error {
 		Values:     values,
 		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
+		LazyBegin:  c.Routing.LazyBegin,
 		MaxText:    c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,

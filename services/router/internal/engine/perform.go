@@ -48,6 +48,8 @@ func (c *client) do(a session.Action) {
 		c.admit(a.Token)
 	case session.OpCancel:
 		c.cancelOn(a.Slot)
+	case session.OpLimitIdle:
+		c.limitIdle(&a)
 	case session.OpAnswered:
 		c.answered()
 	case session.OpClose:

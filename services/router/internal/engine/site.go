@@ -127,7 +127,9 @@ func (p *site) connected(startup string, m *upstream.Made) {
 	}
 	p.backoff, p.refusal = 0, ""
 	if e.tracker.Table().Primary == p.key.Backend {
-		e.greeted(upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}, m.Parameters)
+		login := upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}
+		e.greeted(login, m.Parameters)
+		e.begins(login, m.Beginnings)
 	}
 	p.giveBack(s)
 }

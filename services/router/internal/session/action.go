@@ -37,13 +37,15 @@ const (
 	OpAdmit
 	// OpCancel: ask the server to cancel what runs on the connection in Slot.
 	OpCancel
+	// OpLimitIdle: call IdleTooLong with Steps as it is now after Wait.
+	OpLimitIdle
 	// OpAnswered: the statement that was granted a connection has been answered.
 	OpAnswered
 	// OpClose: close the client's connection once everything before is sent.
 	OpClose
 )
 
-var opNames = [...]string{"to-client", "to-server", "judge", "acquire", "withdraw", "release", "settle", "await-fence", "admit", "cancel", "answered", "close"}
+var opNames = [...]string{"to-client", "to-server", "judge", "acquire", "withdraw", "release", "settle", "await-fence", "admit", "cancel", "limit-idle", "answered", "close"}
 
 // String gives the name used in test scripts.
 func (o Op) String() string { return opNames[o] }
@@ -89,6 +91,7 @@ type Action struct {
 	Data    []byte
 	Request route.Request
 	Mark    uint64
+	Wait    time.Duration
 	Token   fence.Token
 }
 

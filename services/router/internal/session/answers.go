@@ -59,6 +59,8 @@ type owed struct {
 	// cmds is what the statements of a Query, or that of an Execute, do to settings,
 	// as far as they have not been executed.
 	cmds []settings.Command
+	// begins says that it is a message of the session's own BEGIN.
+	begins bool
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string

@@ -85,12 +85,12 @@ func (s *Session) astray() {
 // session's, and so the connection has it.
 func (s *Session) follow() {
 	if s.set.Open() {
-		s.set.Ready(s.status == wire.Idle)
+		s.set.Ready(!s.inTransaction())
 		s.changed()
 	} else {
-		s.set.Ready(s.status == wire.Idle)
+		s.set.Ready(!s.inTransaction())
 	}
-	if s.status != wire.Idle {
+	if s.inTransaction() {
 		return
 	}
 	if !s.set.Listens() {

@@ -4,8 +4,6 @@ package session
 
 import (
 	"fmt"
-
-	"github.com/pgpilot/pgpilot/libs/wire"
 )
 
 // checkRelease panics if a connection that another session may get next owes
@@ -19,7 +17,7 @@ func (s *Session) checkRelease(slot Slot, how Condition) {
 	a := &s.owed
 	what := ""
 	switch {
-	case s.status != wire.Idle:
+	case s.inTransaction():
 		what = "a transaction is open"
 	case !a.empty():
 		what = "answers are outstanding"

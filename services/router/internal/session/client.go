@@ -27,6 +27,10 @@ func (s *Session) FromClient(b []byte) int {
 				run.add(b, used, n)
 			}
 			used += n
+			if s.block.resync {
+				run.flush()
+				s.resync()
+			}
 			if s.fromClient == 0 && s.phase == Idle && !s.discard {
 				run.flush()
 				s.letGo() // what ready could not let go of
@@ -69,6 +73,7 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 		if s.equips(typ, rest[:min(total, len(rest))]) {
 			return 0
 		}
+		s.sendBegin(run, simple(typ))
 		if !simple(typ) {
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
@@ -118,7 +123,15 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.route()
 		return 0
 	}
+	here := oneStatement{s: s}
+	is := here.read(rest)
+	if is == unfinished && s.emulates(&here.block) {
+		return 0
+	}
 	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+		if is == finished && s.emulates(&here.block) {
+			return s.sequenceHere(&here)
+		}
 		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
 			if s.aloneAwaitsToken(rest[:s.seq.scanned]) {
@@ -191,6 +204,13 @@ func (s *Session) query(total int, rest []byte) int {
 				return 0
 			}
 			if s.queryOwn(text) || s.queryHere(text) {
+				if s.block.here() {
+					s.block.portal = false
+					s.idle()
+				}
+				return total
+			}
+			if s.queryBlock(text) {
 				return total
 			}
 			s.hinted(s.hintsOf(text))
@@ -216,6 +236,8 @@ func (s *Session) route() {
 	v := s.verdict
 	s.tried = 0
 	switch {
+	case s.block.here():
+		s.routeBlock()
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)

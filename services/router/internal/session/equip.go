@@ -276,7 +276,7 @@ func (s *Session) equip(todo []equipment, all bool) {
 			s.step(e, "DEALLOCATE "+quotedName(e.name))
 			continue
 		}
-		shielded := all && s.status == wire.InTransaction
+		shielded := all && s.inTransaction()
 		if shielded {
 			s.step(equipment{}, shield)
 		}
@@ -334,7 +334,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	default:
 		return false
 	}
-	if len(msg) <= wire.HeaderSize || (msg[wire.HeaderSize] == wire.Idle) != (s.status == wire.Idle) {
+	if len(msg) <= wire.HeaderSize || (msg[wire.HeaderSize] == wire.Idle) == s.inTransaction() {
 		return false
 	}
 	if !q.begun && s.owed.unsure > 0 { // the answer to a Sync that was not ignored
@@ -352,7 +352,9 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	}
 	q.steps, q.begun, q.failed = q.steps[1:], false, false
 	if len(q.steps) == 0 {
-		s.status = msg[wire.HeaderSize]
+		if !s.block.here() {
+			s.status = msg[wire.HeaderSize]
+		}
 		s.equippedNow()
 	}
 	return true
@@ -371,7 +373,7 @@ func (s *Session) equippedNow() {
 		s.let(s.at, Clean)
 		s.acquire(route.Request{Reason: route.ReasonUnprepared})
 	default:
-		if s.status == wire.Idle && !s.bound(s.at) {
+		if !s.inTransaction() && !s.bound(s.at) {
 			s.let(s.at, Clean)
 		}
 		s.enter(Queued)

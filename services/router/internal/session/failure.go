@@ -25,6 +25,9 @@ func (s *Session) failed(msg []byte) fate {
 		s.enter(Busy) // what waited is discarded
 	}
 	s.begunToShow()
+	if front.begins && !s.fatal {
+		s.fell()
+	}
 	switch {
 	case s.fatal:
 	case front.instead != nil && (code == noSuchStatement || code == takenName):

@@ -29,6 +29,9 @@ func TestFaults(t *testing.T) {
 			}
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
+			w.o.settings.LazyBegin = r.IntN(4) > 0
+			w.o.beginnings.Known = true
+			w.faults = true
 			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.settings.Values.Mode = fence.Linear - fence.Mode(r.IntN(5))
 			if r.IntN(4) > 0 {

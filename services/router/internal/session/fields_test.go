@@ -16,7 +16,7 @@ import (
 var travels = map[string]map[string]string{
 	"session.Session": {
 		"env": "- the owner's", "rec": "the record", "phase": "Skipping; all other safe phases begin again as Idle", "steps": "- counts here",
-		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "fence": "Fence", "token": "- of what is read again", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
+		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "block": "Block", "fence": "Fence", "token": "- of what is read again", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- no settings are being applied",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
@@ -34,6 +34,9 @@ var travels = map[string]map[string]string{
 	},
 	"session.held": {
 		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
+	},
+	"session.block": {
+		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
@@ -68,7 +71,7 @@ func TestEveryFieldTravelsOrSaysWhyNot(t *testing.T) {
 		return e
 	}
 	for _, typ := range []reflect.Type{
-		of, inside(of, "held"), inside(of, "named"), inside(of, "latest"),
+		of, inside(of, "held"), inside(of, "named"), inside(of, "latest"), inside(of, "block"),
 		reflect.TypeOf(session.Statements{}), inside(reflect.TypeOf(session.Statements{}), "held"),
 		reflect.TypeOf(fence.State{}), reflect.TypeOf(settings.Tracker{}),
 	} {

@@ -29,6 +29,8 @@ func (s *Session) ServerLost(slot Slot) {
 		s.route() // nothing has been sent yet
 	case s.phase == Applying:
 		s.applyElsewhere(h.by.Backend)
+	case s.phase == Failing:
+		s.failElsewhere()
 	case s.retreating:
 		s.dropOwed()
 		s.acquire(route.Request{Reason: route.ReasonRerun})
@@ -134,9 +136,11 @@ func (s *Session) Refuse(p *Problem) {
 	case s.phase != Queued:
 	case s.again != nil:
 		s.forget()
+		s.fallHere()
 		s.answer(p)
 		s.idle()
 	default:
+		s.fallHere()
 		s.problem = *p
 		s.enter(Refused)
 	}
@@ -176,7 +180,9 @@ func (s *Session) idle() {
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)
+		return
 	}
+	s.limitIdle()
 }
 
 // Cancel handles the client's cancel request. In a transaction whose statement
@@ -185,7 +191,7 @@ func (s *Session) idle() {
 func (s *Session) Cancel() {
 	switch s.phase {
 	case Judging, Settling, Queued:
-		if s.status != wire.Idle {
+		if s.inTransaction() {
 			return
 		}
 		s.do(Action{Op: OpWithdraw})
@@ -237,7 +243,7 @@ func (s *Session) end() {
 		return
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
-	case Applying, Passing:
+	case Applying, Failing, Passing:
 		s.let(s.at, Broken)
 	case Busy:
 		s.unask()
@@ -253,7 +259,7 @@ func (s *Session) close() {
 	s.forget()
 	for slot := range slots {
 		how := Clean
-		if slot == s.at && (s.status != wire.Idle || s.fromClient > 0 && !s.discard || s.fromServer > 0 || s.owed.unsure > 0) {
+		if slot == s.at && (s.inTransaction() || s.fromClient > 0 && !s.discard || s.fromServer > 0 || s.owed.unsure > 0) {
 			how = Broken // closing it rolls the transaction back
 		}
 		s.let(slot, how)

@@ -38,6 +38,7 @@ var unseen = map[string]string{
 	"Live.Epoch":           "it is only part of names on servers",
 	"Command.Name":         "the session is pinned when it goes back to a savepoint that is not known",
 	"Level.Savepoint":      "the session is pinned when it goes back to a savepoint that is not known",
+	"Block.IdleMicros":     "the model has no clock",
 	"Named.Content":        "it is prepared once more",
 	"Held.Stale":           "the server refuses once more", "Held.Params": described, "Held.Rows": described, "Lease.Unnamed": "it is parsed once more",
 }

@@ -101,6 +101,7 @@ func (s *Session) pack(d *Departure) {
 	if f.Home != (fence.Server{}) || f.Unsettled {
 		l.Fence.Seen = &handoff.Seen{Timeline: f.Timeline, Unsettled: f.Unsettled}
 	}
+	l.Block = s.block.pack()
 	s.settingsLeave(l)
 	l.Prepared, l.Portals = s.statementsLeave(s.status != wire.Idle)
 	for slot := range slots {
@@ -128,6 +129,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	if l.Status != "" {
 		s.status = l.Status[0]
 	}
+	s.block.unpack(l.Block)
 	s.shown = l.Shown
 	s.pins = parsePins(l.Pin)
 	b := fence.Baggage{Position: l.Fence.Position, Dirty: l.Fence.Dirty, Writer: a.Writer, Home: a.Home}
@@ -157,6 +159,7 @@ func (s *Session) goesOn() {
 	if s.rec.Live.Skipping {
 		s.enter(Skipping)
 	}
+	s.limitIdle()
 	if s.fence.Dirty() && !s.written {
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}

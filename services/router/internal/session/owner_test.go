@@ -18,9 +18,10 @@ import (
 // what the session leaves unread, and performs actions in order. What every
 // owner may rely on is checked at every step, whatever the test is about.
 type owner struct {
-	s        *session.Session
-	settings session.Settings
-	verdicts map[string]verdict.Verdict
+	s          *session.Session
+	settings   session.Settings
+	beginnings session.Beginnings
+	verdicts   map[string]verdict.Verdict
 
 	// act performs an action; data is a copy of the action's.
 	act func(a session.Action, data []byte)
@@ -151,6 +152,8 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 	v, ok := o.verdicts[string(text)]
 	return v, ok
 }
+
+func (o *owner) Beginnings() session.Beginnings { return o.beginnings }
 
 func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
 

@@ -20,6 +20,9 @@ const (
 	// Applying: the connection's answer to the session's settings, which it is given
 	// before the statement at the head.
 	Applying
+	// Failing: the connection's answer to what makes its transaction fail, as the
+	// client's has, before the statement at the head.
+	Failing
 	// Granted: nothing; the statement at the head goes to the granted connection as
 	// soon as its bytes are looked at again.
 	Granted
@@ -40,7 +43,7 @@ const (
 	Departed
 )
 
-var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "granted", "refused", "busy", "skipping", "passing", "closed", "departed"}
+var phaseNames = [...]string{"login", "idle", "judging", "settling", "queued", "applying", "failing", "granted", "refused", "busy", "skipping", "passing", "closed", "departed"}
 
 // String gives the name used in logs and test scripts.
 func (p Phase) String() string { return phaseNames[p] }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // cluster is what the servers of a model share: how many writes the primary has
@@ -39,7 +40,7 @@ type portal struct {
 // is a verb, an argument and an id, which its answers carry:
 //
 //	rows N, write, LISTEN, UNLISTEN, value (what writes it sees), begin, commit, rollback, fail,
-//	standby (a read that fails on one), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
+//	standby (a read that fails on one), modes (of the transaction), remember X / recall (state of the session), settings (of it), copyin, copyfail (fails before it
 //	reads data), copyout N, notice, defer (fails at commit), alter, DEALLOCATE,
 //	DISCARD ALL, PREPARE name AS, EXECUTE name, and about settings what parameters say
 type postgres struct {
@@ -61,6 +62,9 @@ type postgres struct {
 	portals  map[string]*portal
 	deferred bool
 	memory   string
+	block    block
+	// alone says that what runs is all of a simple query.
+	alone bool
 	// listens and stepped say that the session listens, outside of transactions only, and
 	// that it has moved a sequence.
 	listens, stepped bool
@@ -167,7 +171,7 @@ func verb(text string) string { return strings.Fields(text + " ;")[0] }
 
 func (p *postgres) aborted(text string) bool {
 	v := verb(text)
-	return p.status == wire.Failed && v != "commit" && v != "rollback" && v != "ROLLBACK"
+	return p.status == wire.Failed && v != "commit" && v != "rollback" && v != "ROLLBACK" && v != "COMMIT" && v != "END" && v != "ABORT"
 }
 
 const abortedMessage = "current transaction is aborted, commands ignored until end of transaction block"
@@ -224,7 +228,7 @@ func (p *postgres) bind(body string) {
 
 func returnsRows(text string) bool {
 	v := verb(text)
-	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings" || v == "SHOW"
+	return v == "rows" || v == "value" || v == "standby" || v == "recall" || v == "settings" || v == "SHOW" || v == "modes"
 }
 
 func (p *postgres) describe(kind byte, name string) {
@@ -308,6 +312,8 @@ func (p *postgres) row(value, id string, version int) {
 }
 
 func (p *postgres) query(stmts []string) {
+	p.alone = len(stmts) == 1
+	defer func() { p.alone = false }()
 	for i, s := range stmts {
 		s = strings.TrimSpace(s)
 		if s == "" {
@@ -332,6 +338,9 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	if p.aborted(stmt) {
 		return p.error("25P02", abortedMessage)
 	}
+	if ofBlock(f) {
+		return p.blocks(stmt)
+	}
 	switch verb {
 	case "write", "defer", "alter", "copyin":
 		p.writing(stmt)
@@ -355,7 +364,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		panic(promise("a replica was sent " + stmt))
 	}
 	switch verb {
-	case "rows", "value", "standby", "recall", "settings":
+	case "rows", "value", "standby", "recall", "settings", "modes":
 		if verb == "standby" && p.replica {
 			return p.error("0A000", "not on a standby")
 		}
@@ -372,6 +381,8 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 			p.row("here", id, version)
 		case "recall":
 			p.row(p.memory, id, version)
+		case "modes":
+			p.row(p.modes(), id, version)
 		case "settings":
 			p.row(p.params.all(), id, version)
 		default:
@@ -397,6 +408,9 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.say("ParameterStatus", "TimeZone", id)
 		p.say("NotificationResponse")
 	case "begin":
+		if p.status == wire.Idle {
+			p.block.modes = settings.Modes{}
+		}
 		p.status = wire.InTransaction
 	case "commit", "rollback":
 		if p.status == wire.Failed {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -43,7 +44,7 @@ func (c *writer) statement() string {
 	verbs := []string{
 		"rows 1", "rows 2", "rows 3", "rows 40", "value 0", "value 0", "recall 0", "write 0", "write 0", "begin 0", "commit 0",
 		"rollback 0", "fail w", "fail r", "copyout 1", "notice 0", "remember", "",
-		"settings 0", "settings 0", "standby 0", "set", "set", "set",
+		"settings 0", "settings 0", "standby 0", "set", "set", "set", "block", "block", "block", "modes 0",
 	}
 	v := verbs[c.r.IntN(len(verbs))]
 	switch v {
@@ -51,6 +52,8 @@ func (c *writer) statement() string {
 		return " "
 	case "set":
 		return c.setting()
+	case "block":
+		return c.block()
 	case "remember":
 		if c.r.IntN(3) > 0 {
 			return fmt.Sprintf("rows 1 i%04d", c.ids) // it pins the session: not too often
@@ -58,6 +61,16 @@ func (c *writer) statement() string {
 		return fmt.Sprintf("remember m%d i%04d", c.ids, c.ids)
 	}
 	return fmt.Sprintf("%s i%04d", v, c.ids)
+}
+
+// block writes a statement about a transaction block.
+func (c *writer) block() string {
+	of := []string{
+		"BEGIN", "BEGIN", " BEGIN  WORK", "START TRANSACTION", "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN READ WRITE /* all of it */", "START TRANSACTION READ ONLY, DEFERRABLE",
+		"COMMIT", "COMMIT", "END", "ROLLBACK", "ROLLBACK", "ABORT", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "COMMIT AND NO CHAIN",
+		"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TRANSACTION READ ONLY", "BEGIN READ",
+	}
+	return of[c.r.IntN(len(of))]
 }
 
 // setting writes a statement about settings.
@@ -140,7 +153,7 @@ func (c *writer) prepared() {
 	portal := func() string { return any("", "", "", "x") }
 	text := func() string {
 		return any("rows 2 p0", "rows 5 p1", "standby 0 pb", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
-			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa")
+			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "BEGIN", "BEGIN READ WRITE", "COMMIT", "ROLLBACK", "modes 0 pc")
 	}
 	if c.once { // the unnamed statement is one that is to run once
 		c.send("Parse", "", text())
@@ -355,6 +368,8 @@ func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int
 	w := newWorld(r, c.out)
 	w.moves, w.tamper, w.o.blind = moves, tamper, blind
 	w.o.settings.PerSession = r.IntN(3) == 0
+	w.o.settings.LazyBegin = r.IntN(4) > 0
+	w.o.beginnings = session.Beginnings{Known: true, IdleInTransaction: time.Minute}
 	w.o.settings.MaxStatements = 1 + r.IntN(4)
 	w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 	w.o.perform()

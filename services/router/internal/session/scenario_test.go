@@ -202,6 +202,8 @@ func (p *play) act(a session.Action, data []byte) {
 	case session.OpSettle:
 		p.mark = a.Mark
 		s += fmt.Sprintf(" %d", a.Mark)
+	case session.OpLimitIdle:
+		s += " " + a.Wait.String()
 	case session.OpCancel:
 		s += " " + a.Slot.String()
 	case session.OpAdmit:
@@ -312,7 +314,7 @@ func (p *play) run(name string, args []string) error {
 		p.o.tell(func() { s.Warn("01000", "look out", "") })
 	default:
 		f, ok := map[string]func(){
-			"fence-ready": s.FenceReady, "cancel": s.Cancel, "gone": s.ClientGone, "stop": s.Stop, "kill": s.Kill,
+			"idle-too-long": func() { s.IdleTooLong(s.Steps()) }, "fence-ready": s.FenceReady, "cancel": s.Cancel, "gone": s.ClientGone, "stop": s.Stop, "kill": s.Kill,
 		}[name]
 		if !ok {
 			return fmt.Errorf("no event is called %s", name)
@@ -338,6 +340,16 @@ func (p *play) set(args []string) error {
 			p.o.serves = v == "on"
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
+		case "lazy-begin":
+			p.o.settings.LazyBegin, p.o.beginnings.Known = v == "on", true
+		case "transaction-timeout":
+			p.o.beginnings.Limited = v == "on"
+		case "idle-limit":
+			d, err := time.ParseDuration(v)
+			if err != nil {
+				return err
+			}
+			p.o.beginnings.IdleInTransaction = d
 		case "max-text", "max-statements":
 			n, err := strconv.Atoi(v)
 			if err != nil {

@@ -32,6 +32,8 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	switch s.phase {
 	case Applying:
 		return s.fromApplying(b)
+	case Failing:
+		return s.fromFailing(b)
 	case Passing:
 		return s.passFromServer(b)
 	}
@@ -209,6 +211,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
 		s.recycle(front.was)
 	}
+	s.beganHere(&front, typ)
 	switch {
 	case front.how == hide && s.behind != nil && typ == wire.EmptyQueryResponse:
 		return answer
@@ -285,7 +288,10 @@ func (s *Session) readiness(msg []byte, all bool) fate {
 	}
 	switch status := msg[wire.HeaderSize]; status {
 	case wire.Idle, wire.InTransaction, wire.Failed:
-		s.status, s.recovered = status, false
+		s.status, s.recovered = s.shownStatus(status), false
+		if s.status != status {
+			return withhold
+		}
 	default:
 		return lose
 	}
@@ -322,7 +328,7 @@ func gathered(typ byte) bool {
 // to see it.
 func (s *Session) notified() {
 	s.fence.Wrote(s.held[s.at].by)
-	if s.phase == Busy || s.status != wire.Idle {
+	if s.phase == Busy || s.inTransaction() {
 		s.written = true // settled with what runs
 		return
 	}
@@ -331,13 +337,13 @@ func (s *Session) notified() {
 
 // ready handles what follows a ReadyForQuery: let go of what is no longer needed.
 func (s *Session) ready() {
-	if s.status == wire.Idle && s.owed.empty() && (s.saw(s.at, &s.held[s.at]) || s.written) {
+	if !s.inTransaction() && s.owed.empty() && (s.saw(s.at, &s.held[s.at]) || s.written) {
 		s.written = false
 		s.settle()
 	}
 	s.follow()
 	s.emitMade()
-	if s.status == wire.Idle && s.owed.syncs == 0 {
+	if !s.inTransaction() && s.owed.syncs == 0 {
 		s.here.st = nil // portals end with their transaction
 	}
 	if s.blocked && !s.forgetting && s.owed.syncs == 0 && s.owed.simples == 0 {
@@ -363,7 +369,7 @@ func (s *Session) ready() {
 // had half a message of the client (data for a copy that failed) gets the rest
 // first, which it ignores.
 func (s *Session) letGo() {
-	if s.status != wire.Idle || s.env.Settings().PerSession || s.fromClient > 0 && !s.discard {
+	if s.inTransaction() || s.env.Settings().PerSession || s.fromClient > 0 && !s.discard {
 		return
 	}
 	for slot := range slots {
@@ -461,6 +467,10 @@ func (s *Session) Granted(g *Grant) {
 // proceed lets the statement at the head, or the read that runs again, go on with
 // the connection.
 func (s *Session) proceed() {
+	if s.block.state == fallen {
+		s.failThere()
+		return
+	}
 	s.applies = 0
 	if s.again != nil {
 		if !s.extended && s.equips(wire.Query, s.again) {

@@ -6,7 +6,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
-	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
@@ -22,6 +21,8 @@ type Settings struct {
 	Bound time.Duration
 	// PerSession keeps lent connections until the session ends (pool.mode session).
 	PerSession bool
+	// LazyBegin has the server's BEGIN wait for a statement that needs a server.
+	LazyBegin bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
 	// MaxStatements is how many prepared statements a server connection keeps.
@@ -37,6 +38,8 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Beginnings gives what the session's connections begin with.
+	Beginnings() Beginnings
 	// Serves reports whether the run of a server may serve a read of the session, which
 	// has read there before.
 	Serves(s *Session, by fence.Server) bool
@@ -69,6 +72,7 @@ type Session struct {
 	// transaction that had failed by then has been ended since.
 	status    byte
 	recovered bool
+	block     block
 	fence     fence.State
 	// token is a statement about the fence at the head.
 	token tokenWait
@@ -194,7 +198,7 @@ func (s *Session) bound(slot Slot) bool {
 	switch {
 	case !h.ok:
 		return false
-	case slot == s.at && s.status != wire.Idle:
+	case slot == s.at && s.inTransaction():
 		return true
 	}
 	return slot == PrimarySlot && h.used && (s.pins != 0 || s.env.Settings().PerSession)

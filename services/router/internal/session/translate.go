@@ -44,8 +44,8 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 	switch {
 	case s.owed.skipping && typ != wire.Sync:
 		return s.drop(total, rest) // as the server does
-	case s.sweeps && typ != wire.Sync && !s.owed.open && !s.owed.empty():
-		return s.wait() // until it is known which statements are left
+	case (s.sweeps || s.block.unsure) && typ != wire.Sync && !s.owed.open && !s.owed.empty():
+		return s.wait() // until it is known which statements are left, and that BEGIN has not failed
 	case typ == wire.Parse && total-wire.HeaderSize > s.env.Settings().MaxText:
 		return s.parseBlindly(total, rest, all, at, run)
 	case !whole && (typ == wire.Parse || total <= maxHeld && (typ == wire.Describe || typ == wire.Execute || typ == wire.Close)):

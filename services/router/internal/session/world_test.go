@@ -109,9 +109,14 @@ func judge(text string) verdict.Verdict {
 			if s == text {
 				v.Detail = calling(text)
 			}
+		case "BEGIN", "START", "COMMIT", "END", "ABORT":
+			v.Kind = verdict.Write
+			v.Effects |= verdict.Transaction
 		case "SET", "RESET":
 			v.Kind = verdict.Write
-			if f[1] != "LOCAL" {
+			if f[1] == "TRANSACTION" {
+				v.Effects |= verdict.Transaction
+			} else if f[1] != "LOCAL" {
 				v.Effects |= verdict.Session
 			}
 		case "begin", "commit", "rollback", "SAVEPOINT", "RELEASE", "ROLLBACK":
@@ -176,7 +181,7 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 	case ";", "PREPARE", "EXECUTE", "DEALLOCATE", "SAVEPOINT", "RELEASE", "ROLLBACK":
 		return // nothing; or what they run, the server model looks at
 	}
-	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil {
+	if cs, ok := settings.Parse([]byte(text)); ok && settings.Only(cs) || judge(text).Kind == verdict.Read || judge(text).Detail != nil || strings.HasSuffix(text, " pgpilot_none") {
 		return
 	}
 	broken("%.60q is sent while the fence is clean", data)
@@ -185,12 +190,33 @@ func (w *world) writesAreFenced(p *postgres, data []byte) {
 // connect makes a connection.
 func (w *world) connect(slot session.Slot) *postgres {
 	p := newPostgres(w.cl, slot == session.ReplicaSlot)
+	if w.faults && w.r.IntN(8) == 0 {
+		p.block.failing = 1 + w.r.IntN(2)
+	}
 	p.writing = func(stmt string) {
 		if !w.o.closed && w.conns[slot] == p && !w.o.s.Fence().Dirty() {
 			broken("%s runs while the fence is clean", stmt)
 		}
+		if !w.o.closed && p.alone && p.status == wire.Idle && w.shownStatus() != wire.Idle {
+			broken("%s runs outside of its transaction", stmt)
+		}
 	}
 	return p
+}
+
+// shownStatus is the transaction status that the client was shown last.
+func (w *world) shownStatus() (status byte) {
+	for b := w.got; len(b) > 0; {
+		typ, total, err := wire.Header(b)
+		if err != nil || total == 0 || total > len(b) {
+			break
+		}
+		if typ == wire.ReadyForQuery {
+			status = b[wire.HeaderSize]
+		}
+		b = b[total:]
+	}
+	return status
 }
 
 // accountedSettings checks that what is set on a connection is what it is taken to

@@ -66,6 +66,8 @@ func newClient(r *router, number int) *client {
 
 func (c *client) Settings() *session.Settings { return &c.r.settings }
 
+func (c *client) Beginnings() session.Beginnings { return session.Beginnings{Known: true} }
+
 func (c *client) Current(verdict.Verdict) bool { return true }
 
 func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool) {

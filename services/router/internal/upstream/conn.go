@@ -33,6 +33,8 @@ type Made struct {
 	Run lsn.Incarnation
 	// Parameters are the ParameterStatus values after login.
 	Parameters []handoff.Parameter
+	// Beginnings are what transactions on it begin with; nil if that is not known.
+	Beginnings *Beginnings
 	At         time.Time
 }
 

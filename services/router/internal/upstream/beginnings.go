@@ -1,0 +1,30 @@
+package upstream
+
+import (
+	"context"
+
+	"github.com/pgpilot/pgpilot/libs/dial"
+)
+
+// Beginnings are the parameters of transactions as a connection begins with them, by the
+// server's configuration, the role's, the database's and the startup parameters.
+type Beginnings struct {
+	// IdleInTransaction is idle_in_transaction_session_timeout, Transaction is
+	// transaction_timeout (empty before release 17), both as SHOW gives them.
+	IdleInTransaction, Transaction string
+	// Isolation is default_transaction_isolation.
+	Isolation string
+}
+
+const beginningsQuery = "SELECT pg_catalog.current_setting('idle_in_transaction_session_timeout'), pg_catalog.current_setting('transaction_timeout', true), pg_catalog.current_setting('default_transaction_isolation')"
+
+// readBeginnings asks a new connection. It gives nil where that fails: the connection's
+// use will tell why, and what is not known is not relied on.
+func readBeginnings(ctx context.Context, pg *dial.Conn) *Beginnings {
+	res, err := pg.Exec(ctx, beginningsQuery).ReadAll()
+	if err != nil || len(res) != 1 || len(res[0].Rows) != 1 || len(res[0].Rows[0]) != 3 {
+		return nil
+	}
+	row := res[0].Rows[0]
+	return &Beginnings{IdleInTransaction: string(row[0]), Transaction: string(row[1]), Isolation: string(row[2])}
+}
