@@ -30,7 +30,6 @@ func patient(c *config.Config) { c.Fencing.Wait = config.Duration(200 * time.Mil
 // probe's answer overtakes no acknowledgement. The router's simulation finds it.
 func deliberates() []deliberate {
 	delayed := []fault{{name: "replay delayed", inject: (*run).delayReplay}}
-	hanging := []fault{{name: "synchronous standby hangs", inject: (*run).hangSynchronousStandby}, {name: "synchronous standby does not apply", inject: (*run).stallRemoteApply}}
 	return []deliberate{
 		{mode: "strict", configure: patient, Mutant: mutant.Mutant{Name: "no fence", Edits: []mutant.Edit{{
 			File: "libs/lsn/position.go",
@@ -62,21 +61,6 @@ func deliberates() []deliberate {
 			File: "services/router/internal/fence/state.go",
 			Old:  " && (m < Causal || s.seen <= s.settled)",
 			New:  "",
-		}}}},
-		{mode: "linear", configure: patient, under: delayed, Mutant: mutant.Mutant{Name: "a linear read settled by a probe from before its arrival", Edits: []mutant.Edit{{
-			File: "services/router/internal/fence/reads.go",
-			Old:  "{ s.clock++; s.arrived = s.clock }",
-			New:  "{ s.arrived = s.settled }",
-		}}}},
-		{mode: "linear", configure: patient, under: hanging, Mutant: mutant.Mutant{Name: "no visibility barrier", Edits: []mutant.Edit{{
-			File: "services/router/internal/fence/crossing.go",
-			Old:  "func (c *Crossing) Passed() bool { return ",
-			New:  "func (c *Crossing) Passed() bool { return true || ",
-		}}}},
-		{mode: "bounded", under: []fault{{name: "replay paused", inject: (*run).pauseLong}}, Mutant: mutant.Mutant{Name: "a replica as fresh as the newest sample", Edits: []mutant.Edit{{
-			File: "services/router/internal/topology/freshness.go",
-			Old:  "t.samples.AsOf(run, b.Replayed.LSN)",
-			New:  "t.samples.AsOf(run, b.Replayed.LSN+1<<40)",
 		}}}},
 	}
 }
