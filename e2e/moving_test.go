@@ -282,3 +282,55 @@ func TestRoutersAreRestartedUnderLoad(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// Idle sessions go to a router that comes, and go on there.
+func TestIdleSessionsGoToANewRouter(t *testing.T) {
+	r := newRig(t, newCluster(t), nil)
+	var cs []*client
+	for range 60 {
+		cs = append(cs, r.connect())
+	}
+	busy := r.connect()
+	busy.must("BEGIN")
+	if _, err := r.AddRouter(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the new router has its part", func() bool { return r.sessionsOn(2) >= 25 })
+	if n := r.sessionsOn(1); n < 25 {
+		t.Errorf("the old one has only %d left", n)
+	}
+	for _, c := range cs {
+		c.must("SELECT 1")
+	}
+	busy.must("COMMIT")
+}
+
+// Sessions over TLS move as others do: their TLS connections stay in the listener. One
+// that is bound to a server connection over TLS cannot: its router keeps that, and it
+// ends after drain.timeout.
+func TestSessionsOverTLSMove(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{Routers: 2})
+	free, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.must("CREATE TABLE seen (n int)")
+	free.must("SET app.who TO 'me'")
+	bound, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound.must("CREATE TEMP TABLE mine (x int)")
+	for router := range 2 {
+		free.must(fmt.Sprintf("INSERT INTO seen VALUES (%d)", router))
+		if err := r.Service(rundir.Router, 1+router).Restart(timeout(t)); err != nil {
+			t.Fatal(err)
+		}
+		if got := free.one("SELECT count(*) || current_setting('app.who') FROM seen"); got != strconv.Itoa(router+1)+"me" {
+			t.Errorf("after restart %d it sees %s", router+1, got)
+		}
+	}
+	if _, err := bound.run("SELECT * FROM mine"); sqlstate(err) != "57P01" {
+		t.Errorf("the session that is bound: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ func acts() []act {
 		{name: "set in savepoint", do: (*worker).setInSavepoint},
 		{name: "reset", do: (*worker).reset},
 		{name: "prepare", do: (*worker).prepare},
+		{name: "execute", do: (*worker).execute},
+		{name: "set_config", do: (*worker).setConfig},
+		{name: "set_config local", do: (*worker).setConfigLocal},
 		{name: "temporary table", do: (*worker).temporary, discards: true},
 		{name: "discard", do: (*worker).discard, discards: true},
 		{name: "copy", do: (*worker).copies, wire: true},
@@ -197,6 +201,58 @@ func (w *worker) prepare(ctx context.Context) error {
 		return w.discard(ctx)
 	}
 	return w.do(ctx, "DEALLOCATE mine")
+}
+
+// execute runs what it has prepared, in and out of transactions, on whichever servers.
+func (w *worker) execute(ctx context.Context) error {
+	if err := w.do(ctx, fmt.Sprintf("PREPARE mine AS SELECT v::text FROM public.kv WHERE k = %d", w.key), "PREPARE other AS SELECT 'other'"); err != nil {
+		return err
+	}
+	for range 1 + w.r.IntN(6) {
+		got, err := w.d.ask(ctx, "EXECUTE mine")
+		if err != nil {
+			return fmt.Errorf("EXECUTE: %w", err)
+		}
+		if !slices.ContainsFunc(w.may, func(v int64) bool { return got == fmt.Sprint(v) }) {
+			return fmt.Errorf("%w: EXECUTE gives %q, want %v", errWrong, got, w.may)
+		}
+		if err := w.expect(ctx, "other", "EXECUTE other"); err != nil {
+			return err
+		}
+		if w.r.IntN(3) == 0 {
+			if err := w.transaction(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return w.do(ctx, "DEALLOCATE mine", "DEALLOCATE other")
+}
+
+// config sets something with set_config.
+func (w *worker) config(ctx context.Context, local string) error {
+	value := fmt.Sprintf("client %d.%d", w.key, w.r.IntN(10))
+	if err := w.expect(ctx, value, "SELECT set_config('my.client', $1, "+local+")", value); err != nil {
+		return err
+	}
+	w.client = value
+	return nil
+}
+
+func (w *worker) setConfig(ctx context.Context) error { return w.config(ctx, "false") }
+
+func (w *worker) setConfigLocal(ctx context.Context) error {
+	client := w.client
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	if err := w.config(ctx, "true"); err != nil {
+		return err
+	}
+	if err := w.check(ctx); err != nil {
+		return err
+	}
+	w.client = client
+	return w.end(ctx, "COMMIT")
 }
 
 func (w *worker) temporary(ctx context.Context) error {

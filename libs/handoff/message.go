@@ -45,10 +45,18 @@ const (
 	// TypeStopping (router to listener) says that the router takes no more sessions and
 	// gives away those that it has. It has no body.
 	TypeStopping Type = 'Q'
+	// TypeShed asks a router to give some of its idle sessions away: another one has few.
+	// Body: Shed.
+	TypeShed Type = 'G'
 	// TypeShare (between listeners) asks for the listening sockets, and answers with them
 	// as its descriptors, in the order of Share.Kinds. Body: Share.
 	TypeShare Type = 'F'
 )
+
+// Shed says how many sessions a router is to give away.
+type Shed struct {
+	Sessions int `json:"sessions"`
+}
 
 // Share says what a listener listens on.
 type Share struct {

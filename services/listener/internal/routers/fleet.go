@@ -233,6 +233,7 @@ func (f *Fleet) connect(ctx, listed context.Context, in rundir.Instance, log *sl
 	}
 	l.answers = hello.Answers
 	f.join(l, hello.Sessions)
+	f.rebalance()
 	log.Info("router connected", obs.KeyCount, len(hello.Sessions))
 	err = f.listen(ctx, l)
 	f.leave(l)

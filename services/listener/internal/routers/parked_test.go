@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -370,6 +371,32 @@ func codes(t *testing.T, said string) (out []string) {
 		b = b[n:]
 	}
 	return out
+}
+
+// A router that has many more sessions than one that comes is asked for some of them.
+func TestRebalance(t *testing.T) {
+	s := newStage(t)
+	var many []string
+	for i := range 61 {
+		many = append(many, "s"+strconv.Itoa(i))
+	}
+	a := s.router("a", many...)
+	s.router("b", "x")
+	m := a.expect(handoff.TypeShed)
+	var shed handoff.Shed
+	if err := m.Unmarshal(&shed); err != nil || shed.Sessions != 30 {
+		t.Errorf("it is asked for %+v, %v; want 30", shed, err)
+	}
+	s.router("c", many[:31]...)
+	s.state.Lock()
+	loads := map[string]int{}
+	for l := range s.state.links {
+		loads[l.id] = l.load()
+	}
+	s.state.Unlock()
+	if got := s.surplus(); len(got) != 1 {
+		t.Errorf("with %v, %d routers have too much", loads, len(got))
+	}
 }
 
 // Sessions that come to routers and leave them by way of other listeners are counted.

@@ -101,11 +101,14 @@ type Engine struct {
 	departing map[string]*departure
 	leavers   []*client
 	orphan    poll.Timer
-	clients   map[string]*client
-	byPID     map[uint32]*client
-	ready     []grant
-	stranded  []*client
-	spare     [][]byte
+	// shed is how many sessions are still to be given away for want of work, at shedding.
+	shed     int
+	shedding poll.Timer
+	clients  map[string]*client
+	byPID    map[uint32]*client
+	ready    []grant
+	stranded []*client
+	spare    [][]byte
 
 	// complained is when it was last said that statements are taken for writes.
 	complained time.Time

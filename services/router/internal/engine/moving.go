@@ -249,7 +249,7 @@ func (e *Engine) comeBack(d *departure, stays bool) {
 		return
 	}
 	c.stays = stays
-	if !stays && d.leaves {
+	if !stays && d.leaves && e.stopping {
 		e.timers.Set(&c.again, e.now.Add(moveAgainAfter), func() {
 			c.leaves = true
 			e.wouldLeave(c)
@@ -260,6 +260,50 @@ func (e *Engine) comeBack(d *departure, stays bool) {
 
 // moveAgainAfter is when a session is offered again that nobody took.
 const moveAgainAfter = 100 * time.Millisecond
+
+const (
+	// shedAtOnce is how many sessions are given away at a time to a router that has few,
+	// and shedEvery the time between: it has other things to do.
+	shedAtOnce = 25
+	shedEvery  = 50 * time.Millisecond
+)
+
+// Shed gives that many of the sessions away that have nothing to do; from any goroutine.
+func (e *Engine) Shed(n int) {
+	e.Post(func() {
+		e.shed = n
+		if !e.shedding.Active() {
+			e.shedSome()
+		}
+		e.runReady()
+	})
+}
+
+func (e *Engine) shedSome() {
+	at := min(e.shed, shedAtOnce)
+	e.shed -= at
+	for _, c := range e.clients {
+		if at == 0 {
+			break
+		}
+		if c.resting() && !c.leaves {
+			c.leaves = true
+			e.wouldLeave(c)
+			at--
+		}
+	}
+	switch {
+	case e.stopping || at > 0: // there are no more such
+		e.shed = 0
+	case e.shed > 0:
+		e.timers.Set(&e.shedding, e.now.Add(shedEvery), e.shedSome)
+	}
+}
+
+// resting reports whether the session has nothing to do and holds nothing.
+func (c *client) resting() bool {
+	return c.s.Phase() == session.Idle && c.conns == [2]*server{} && len(c.unread) == 0 && c.stepped == nil
+}
 
 // cancelUnderway notes a cancel request for a session that is on its way here or away,
 // and reports whether there is one with the key.

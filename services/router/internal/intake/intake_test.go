@@ -62,6 +62,10 @@ func TestSessionAdopted(t *testing.T) {
 	if err := l.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{"a", "b"}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := l.Send(handoff.TypeShed, handoff.Shed{Sessions: 3}); err != nil {
+		t.Fatal(err)
+	}
+	st.await(t, "sessions are to be given away", func() bool { return st.shed == 3 })
 	st.await(t, "sessions are told to end", func() bool { return slices.Equal(st.leaving, []string{"a", "b"}) })
 }
 

@@ -34,6 +34,8 @@ type Handler interface {
 	Cancel(key handoff.CancelKey, over func(found bool))
 	// Leave ends those of these sessions that are here, each at its next safe point.
 	Leave(sessions []string)
+	// Shed gives that many of the sessions away that have nothing to do.
+	Shed(sessions int)
 	// Sessions lists the sessions that are here.
 	Sessions() []string
 	// WayOut says that there is a listener that takes sessions (Server.Way).
@@ -173,6 +175,13 @@ func (s *Server) converse(k *Link) error {
 		case handoff.TypeSession:
 			s.session(k, m)
 			continue
+		case handoff.TypeShed:
+			var shed handoff.Shed
+			if err := m.Unmarshal(&shed); err != nil {
+				s.log.Warn("unreadable request to give sessions away", obs.KeyError, err)
+			} else {
+				s.handler.Shed(shed.Sessions)
+			}
 		case handoff.TypeAck, handoff.TypeRefuse:
 			handoff.CloseFDs(m.FDs)
 			var ref handoff.SessionRef

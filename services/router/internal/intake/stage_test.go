@@ -31,6 +31,7 @@ type router struct {
 	adopting func()        // runs before a session is taken, if there is one
 	arrived  map[string][]int
 	wayOut   int
+	shed     int
 	owned    []string
 	disowned []string
 	canceled []handoff.CancelKey
@@ -66,6 +67,8 @@ func (r *router) Adopt(rec *handoff.Record, fds []int, from *Link) error {
 	from.Ack(rec.Session)
 	return nil
 }
+
+func (r *router) Shed(n int) { r.change(func() { r.shed += n }) }
 
 func (r *router) WayOut() { r.change(func() { r.wayOut++ }) }
 

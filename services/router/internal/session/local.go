@@ -145,6 +145,10 @@ func (s *Session) queryHere(text []byte) bool {
 		return false
 	case l.kind == deallocate && s.named[l.name] == nil:
 		return false // the server's error fails its transaction
+	case l.kind == deallocate && s.owed.unsure > 0:
+		own := l // so that l stays where it is, on the stack
+		s.answerOwn(&ownQuery{local: &own})
+		return true
 	case l.kind == deallocate:
 		s.define(l.name, nil)
 	default:
@@ -304,8 +308,10 @@ func (s *Session) awaitsEnd(run *forwarding) bool {
 	if !s.failing() || !slices.ContainsFunc(s.owed.all(), func(o owed) bool { return o.how != made }) {
 		return false
 	}
-	run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
-	s.forgetting = true
+	if s.owed.syncs == 0 {
+		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
+		s.forgetting = true
+	}
 	s.wait()
 	return true
 }

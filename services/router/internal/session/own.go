@@ -46,8 +46,10 @@ func ownProblem(p *override.Problem) *Problem {
 }
 
 // ownQuery is a simple query that the router answers itself: statements about its
-// parameters, or one of them among others, which is an error.
+// parameters, or one of them among others, which is an error, or a DEALLOCATE.
 type ownQuery struct {
+	// local is a DEALLOCATE, if it is that.
+	local      *local
 	statements []settings.Own
 	problem    *Problem
 }
@@ -141,8 +143,15 @@ func (s *Session) sendOwn(o owed, text string) {
 // runQuery executes the statements of a query and adds what they give, up to the
 // first that fails.
 func (s *Session) runQuery(q *ownQuery) *Problem {
-	if q.problem != nil {
+	switch {
+	case q.problem != nil:
 		return q.problem
+	case q.local != nil && s.status == wire.Failed:
+		return &aborted
+	case q.local != nil:
+		s.define(q.local.name, nil)
+		s.scratch = appendTag(s.scratch, q.local)
+		return nil
 	}
 	for i := range q.statements {
 		o := &q.statements[i]

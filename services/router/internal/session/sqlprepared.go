@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"maps"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -168,20 +167,15 @@ func (s *Session) refreshedBy(v verdict.Verdict) {
 // of it, unless a transaction had failed there when the statement came that binds.
 func (s *Session) leaveSQL() {
 	t := s.held[s.at].statements
-	if t == nil || len(t.sql) == 0 {
+	if !s.sql || t == nil || len(t.sql) == 0 {
 		return
 	}
-	if s.sql {
-		for _, st := range s.named {
-			if st.sql && t.has(st) {
-				*st = *newRaw(st.client)
-			}
+	for _, st := range s.named {
+		if st.sql && t.has(st) {
+			delete(t.sql, st.client)
+			*st = *newRaw(st.client)
 		}
 	}
-	maps.DeleteFunc(t.sql, func(name string, _ statementID) bool {
-		st := s.named[name]
-		return st == nil || st.raw || !t.has(st)
-	})
 }
 
 // strays reports whether commands change what the client's statements mean that are

@@ -145,15 +145,14 @@ func ParseBlock(text []byte) (b Block, ok bool) {
 // hint is in every comment that tells the router something.
 var hint = []byte("pgpilot")
 
-// beginsBlock reports whether a text may begin with one, or with a comment.
+// beginsBlock reports whether a text may begin with one.
 func beginsBlock(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
 	if len(text) < 3 {
 		return false
 	}
-	switch text[0] {
-	case '-', '/':
-		return true
+	if text[0] == '-' || text[0] == '/' {
+		return len(text) <= maxBlock && beginsBlockBehind(text)
 	}
 	for _, word := range [...]string{"begin", "start", "set", "commit", "end", "rollback", "abort"} {
 		if len(text) >= len(word) && text[0]|0x20 == word[0] && bytes.EqualFold(text[:len(word)], []byte(word)) {
@@ -161,6 +160,20 @@ func beginsBlock(text []byte) bool {
 		}
 	}
 	return false
+}
+
+// beginsBlockBehind reports whether a text may begin with one behind comments.
+func beginsBlockBehind(text []byte) bool {
+	l := sqltoken.NewLexer(text, sqltoken.FirstMajor)
+	for {
+		t, err := l.Next()
+		if err != nil || t.Kind == sqltoken.EOF {
+			return false
+		}
+		if rest := text[t.Start:]; !t.IsComment() && rest[0] != ';' {
+			return rest[0] != '-' && rest[0] != '/' && beginsBlock(rest)
+		}
+	}
 }
 
 func (p *parser) block() (Block, bool) {

@@ -15,9 +15,10 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 )
 
-// A connection over TLS behaves at the loop's end like one without.
-func TestConnectOverTLS(t *testing.T) {
-	primary := labtest.Start(t, 0).Primary()
+// encrypted has the server take connections over TLS, and gives the file of the authority
+// that vouches for it.
+func encrypted(t *testing.T, server *lab.Member) string {
+	t.Helper()
 	ca := certtest.NewAuthority(t)
 	pair := ca.Issue("server", "127.0.0.1")
 	cert, err := os.ReadFile(pair.CertFile)
@@ -28,11 +29,18 @@ func TestConnectOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := primary.Encrypt(t.Context(), lab.Certificate{Cert: string(cert), Key: string(key)}); err != nil {
+	if err := server.Encrypt(t.Context(), lab.Certificate{Cert: string(cert), Key: string(key)}); err != nil {
 		t.Fatal(err)
 	}
+	return ca.File
+}
+
+// A connection over TLS behaves at the loop's end like one without.
+func TestConnectOverTLS(t *testing.T) {
+	primary := labtest.Start(t, 0).Primary()
+	root := encrypted(t, primary)
 	goroutines, fds := runtime.NumGoroutine(), openFDs(t)
-	c := NewConnector(dial.Server{Host: primary.Host, Port: uint16(primary.Port), TLS: config.ServerTLS{Mode: config.SSLVerifyFull, RootCert: ca.File}},
+	c := NewConnector(dial.Server{Host: primary.Host, Port: uint16(primary.Port), TLS: config.ServerTLS{Mode: config.SSLVerifyFull, RootCert: root}},
 		login, lab.Database, attempt)
 	connect := func() *raw {
 		t.Helper()
@@ -109,4 +117,61 @@ func TestLongCancelKeys(t *testing.T) {
 	r := open(t, later)
 	r.send("SELECT pg_sleep(3600)")
 	cancelUntilAnswered(t, c.means.Load().server, r)
+}
+
+// A write that takes long makes pgconn read in the background, and such a read may still
+// be waiting when the connection is taken over: what it gets is the loop's all the same.
+func TestNothingIsLostToAWaitingReader(t *testing.T) {
+	primary := labtest.Start(t, 0).Primary()
+	for _, how := range []string{config.SSLDisable, config.SSLVerifyFull} {
+		t.Run(how, func(t *testing.T) {
+			to := dial.Server{Host: primary.Host, Port: uint16(primary.Port), TLS: config.ServerTLS{Mode: how}}
+			if how != config.SSLDisable {
+				to.TLS.RootCert = encrypted(t, primary)
+			}
+			c := NewConnector(to, login, lab.Database, attempt)
+			defer c.Close()
+			pg, err := c.dial(t.Context(), login, lab.Database, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			background, ok := pg.In.(interface {
+				Start()
+				Stop()
+			})
+			if !ok {
+				t.Fatalf("pgconn reads with a %T, which does not read in the background", pg.In)
+			}
+			background.Start()
+			for deadline := time.Now().Add(patience); !readsInBackground(); {
+				if time.Now().After(deadline) {
+					t.Fatal("nobody reads in the background")
+				}
+				runtime.Gosched()
+			}
+			background.Stop() // once something has come
+			m, err := c.take(pg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := open(t, m)
+			defer r.Close()
+			for _, want := range []string{"first", "second"} {
+				if got := r.query("SELECT '" + want + "'"); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+// readsInBackground reports whether a reader of pgconn's waits for the network.
+func readsInBackground() bool {
+	stacks := make([]byte, 1<<20)
+	for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(g, "bgRead(") && strings.Contains(g, "poll.runtime_pollWait(") {
+			return true
+		}
+	}
+	return false
 }
