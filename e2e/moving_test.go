@@ -304,3 +304,33 @@ func TestIdleSessionsGoToANewRouter(t *testing.T) {
 	}
 	busy.must("COMMIT")
 }
+
+// Sessions over TLS move as others do: their TLS connections stay in the listener. One
+// that is bound to a server connection over TLS cannot: its router keeps that, and it
+// ends after drain.timeout.
+func TestSessionsOverTLSMove(t *testing.T) {
+	r, authority := encrypted(t, stacktest.Options{Routers: 2})
+	free, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.must("CREATE TABLE seen (n int)")
+	free.must("SET app.who TO 'me'")
+	bound, err := r.dial(secure(authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound.must("CREATE TEMP TABLE mine (x int)")
+	for router := range 2 {
+		free.must(fmt.Sprintf("INSERT INTO seen VALUES (%d)", router))
+		if err := r.Service(rundir.Router, 1+router).Restart(timeout(t)); err != nil {
+			t.Fatal(err)
+		}
+		if got := free.one("SELECT count(*) || current_setting('app.who') FROM seen"); got != strconv.Itoa(router+1)+"me" {
+			t.Errorf("after restart %d it sees %s", router+1, got)
+		}
+	}
+	if _, err := bound.run("SELECT * FROM mine"); sqlstate(err) != "57P01" {
+		t.Errorf("the session that is bound: %v", err)
+	}
+}

@@ -38,6 +38,7 @@ var kinds = map[string]func() object{
 	"v1/Secret":                          func() object { return &corev1.Secret{} },
 	"v1/Service":                         func() object { return &corev1.Service{} },
 	"apps/v1/Deployment":                 func() object { return &appsv1.Deployment{} },
+	"apps/v1/StatefulSet":                func() object { return &appsv1.StatefulSet{} },
 	"policy/v1/PodDisruptionBudget":      func() object { return &policyv1.PodDisruptionBudget{} },
 	"networking.k8s.io/v1/NetworkPolicy": func() object { return &networkingv1.NetworkPolicy{} },
 }
@@ -98,6 +99,24 @@ func of[T object](all []object) []T {
 	return found
 }
 
+// workload is what has Pods.
+type workload struct {
+	Name     string
+	Replicas int
+	Selector *metav1.LabelSelector
+	Template corev1.PodTemplateSpec
+}
+
+func workloads(all []object) (found []workload) {
+	for _, d := range of[*appsv1.Deployment](all) {
+		found = append(found, workload{d.Name, int(*d.Spec.Replicas), d.Spec.Selector, d.Spec.Template})
+	}
+	for _, s := range of[*appsv1.StatefulSet](all) {
+		found = append(found, workload{s.Name, int(*s.Spec.Replicas), s.Spec.Selector, s.Spec.Template})
+	}
+	return found
+}
+
 func TestManifestsAreWhole(t *testing.T) {
 	all := build(t)
 	got := map[string]int{}
@@ -107,7 +126,7 @@ func TestManifestsAreWhole(t *testing.T) {
 			t.Errorf("%s is in the namespace %q", o.GetName(), o.GetNamespace())
 		}
 	}
-	want := map[string]int{"Namespace": 1, "ConfigMap": 2, "Secret": 1, "Service": 2, "Deployment": 2, "PodDisruptionBudget": 2, "NetworkPolicy": 2}
+	want := map[string]int{"Namespace": 1, "ConfigMap": 2, "Secret": 1, "Service": 3, "Deployment": 1, "StatefulSet": 1, "PodDisruptionBudget": 2, "NetworkPolicy": 2}
 	for kind, n := range want {
 		if got[kind] != n {
 			t.Errorf("%d of kind %s, want %d", got[kind], kind, n)
@@ -133,8 +152,8 @@ func TestWhatKubernetesDoesNotKnowIsRefused(t *testing.T) {
 }
 
 func TestContainersAreConfined(t *testing.T) {
-	for _, d := range of[*appsv1.Deployment](build(t)) {
-		pod := d.Spec.Template.Spec
+	for _, d := range workloads(build(t)) {
+		pod := d.Template.Spec
 		if c := pod.SecurityContext; c == nil || !*c.RunAsNonRoot || *c.RunAsUser != 65532 || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("%s: security context %+v; all must run as the images' user", d.Name, c)
 		}
@@ -159,8 +178,8 @@ func TestContainersAreConfined(t *testing.T) {
 // Probes, services and policies name ports that containers have.
 func TestPortsFit(t *testing.T) {
 	all := build(t)
-	for _, d := range of[*appsv1.Deployment](all) {
-		pod := d.Spec.Template
+	for _, d := range workloads(all) {
+		pod := d.Template
 		taken := map[int32]string{}
 		names := map[string]bool{}
 		for _, c := range pod.Spec.Containers {
@@ -170,7 +189,7 @@ func TestPortsFit(t *testing.T) {
 					t.Errorf("%s and %s share port %d", c.Name, other, p.ContainerPort)
 				}
 				taken[p.ContainerPort], own[p.Name], names[p.Name] = c.Name, true, true
-				if arg := fmt.Sprintf(":%d", p.ContainerPort); p.Name != "postgres" && p.Name != "bus" && c.Name != "listener" &&
+				if arg := fmt.Sprintf(":%d", p.ContainerPort); p.Name != "postgres" && p.Name != "bus" && p.Name != "routes" && c.Name != "listener" &&
 					!slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "-http=") && strings.HasSuffix(a, arg) }) {
 					t.Errorf("%s: nothing listens on port %d: %v", c.Name, p.ContainerPort, c.Args)
 				}
@@ -181,7 +200,7 @@ func TestPortsFit(t *testing.T) {
 				}
 			}
 		}
-		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+		selector, err := metav1.LabelSelectorAsSelector(d.Selector)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +223,7 @@ func TestPortsFit(t *testing.T) {
 		for _, b := range of[*policyv1.PodDisruptionBudget](all) {
 			if labels(pod.Labels).have(b.Spec.Selector.MatchLabels) {
 				budgets++
-				if b.Spec.MinAvailable.IntValue() >= int(*d.Spec.Replicas) {
+				if b.Spec.MinAvailable.IntValue() >= d.Replicas {
 					t.Errorf("%s: no Pod may ever go", b.Name)
 				}
 			}
@@ -223,8 +242,8 @@ func TestPortsFit(t *testing.T) {
 				}
 			}
 		}
-		if reached != 1 || budgets != 1 || policies != 1 {
-			t.Errorf("%s has %d services, %d disruption budgets and %d network policies, want one of each", d.Name, reached, budgets, policies)
+		if reached < 1 || budgets != 1 || policies != 1 {
+			t.Errorf("%s has %d services, %d disruption budgets and %d network policies, want one of each, and a second service at most for routes", d.Name, reached, budgets, policies)
 		}
 	}
 }
@@ -249,16 +268,16 @@ func (l labels) have(wanted map[string]string) bool {
 // sessions, then the classifier goes, all within the grace period.
 func TestPodsDrainInOrder(t *testing.T) {
 	const routersDrain = 10 // seconds, see the router's README
-	for _, d := range of[*appsv1.Deployment](build(t)) {
+	for _, d := range workloads(build(t)) {
 		if d.Name != "pgpilot" {
 			continue
 		}
 		at := map[string]int64{}
-		for _, c := range d.Spec.Template.Spec.Containers {
+		for _, c := range d.Template.Spec.Containers {
 			name, _, _ := strings.Cut(c.Name, "-")
 			at[name] = c.Lifecycle.PreStop.Sleep.Seconds
 		}
-		grace := *d.Spec.Template.Spec.TerminationGracePeriodSeconds
+		grace := *d.Template.Spec.TerminationGracePeriodSeconds
 		if !(at["listener"] < at["router"] && at["router"]+routersDrain < at["classifier"] && at["classifier"] < grace-5) {
 			t.Errorf("preStop %v, grace period %d", at, grace)
 		}
@@ -273,8 +292,8 @@ func TestConfigurations(t *testing.T) {
 	maps := of[*corev1.ConfigMap](all)
 	secret := of[*corev1.Secret](all)[0]
 	services := of[*corev1.Service](all)
-	for _, d := range of[*appsv1.Deployment](all) {
-		pod := d.Spec.Template.Spec
+	for _, d := range workloads(all) {
+		pod := d.Template.Spec
 		mounted := map[string]string{} // by path, the volume
 		for _, m := range pod.Containers[0].VolumeMounts {
 			mounted[m.MountPath] = m.Name
@@ -314,6 +333,18 @@ func TestConfigurations(t *testing.T) {
 			if !slices.ContainsFunc(services, func(s *corev1.Service) bool { return s.Name == name && fmt.Sprint(s.Spec.Ports[0].Port) == port }) {
 				t.Errorf("%s: bus.url %s leads to no service", d.Name, c.Bus.URL)
 			}
+		}
+		for i, route := range c.Bus.Cluster.Routes {
+			// A Pod of a StatefulSet is called by its number, under the headless service.
+			name, port, _ := strings.Cut(strings.TrimPrefix(route, fmt.Sprintf("%s-%d.", d.Name, i)), ":")
+			if i >= d.Replicas || !slices.ContainsFunc(services, func(s *corev1.Service) bool {
+				return s.Name == name && s.Spec.ClusterIP == corev1.ClusterIPNone && fmt.Sprint(s.Spec.Ports[0].Port) == port
+			}) {
+				t.Errorf("%s: bus.cluster.routes[%d] %s leads to no Pod", d.Name, i, route)
+			}
+		}
+		if n := len(c.Bus.Cluster.Routes); c.Bus.URL == "" && n != d.Replicas {
+			t.Errorf("%s: %d routes to %d Pods", d.Name, n, d.Replicas)
 		}
 		shown, err := json.Marshal(c.Masked())
 		if err != nil || len(shown) == 0 {

@@ -57,6 +57,11 @@ func deliberates() []deliberate {
 			Old:  "			s.fatal = s.fatal || last\n",
 			New:  "			s.fatal = s.fatal || last\n			if s.written && s.status == wire.Idle {\n				s.written = false\n				s.fence.Settle(s.fence.Mark(), s.fence.Position(), s.held[s.at].by)\n			}\n",
 		}}}},
+		{mode: "causal", configure: patient, under: delayed, Mutant: mutant.Mutant{Name: "what was seen is not remembered", Edits: []mutant.Edit{{
+			File: "services/router/internal/fence/state.go",
+			Old:  " && (m < Causal || s.seen <= s.settled)",
+			New:  "",
+		}}}},
 	}
 }
 
@@ -98,9 +103,10 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, h := perform(t, plan{mode: d.mode, sessions: 16, seed: *seed, faults: d.under, every: true, duration: 10 * time.Second, binDir: bin, configure: d.configure})
-			found := consistency.Check(h, m.Promise)
-			r.report(found)
+			r := perform(t, plan{mode: d.mode, sessions: 16, seed: *seed, faults: d.under, every: true, duration: 10 * time.Second, binDir: bin, configure: d.configure})
+			found := consistency.Check(r.history(d.mode), m.Promise)
+			r.report()
+			r.reportMode(d.mode, found)
 			if len(found.Violations) == 0 {
 				t.Errorf("%d operations show nothing of it", found.Operations())
 			}

@@ -67,10 +67,68 @@ type run struct {
 	warnings atomic.Int64
 
 	mu       sync.Mutex
-	logs     []*consistency.Log
+	logs     []sessionLog
 	losses   []consistency.Loss
 	problems map[string]int // errors that sessions were told, by SQLSTATE
 	injected map[string]int
+}
+
+// sessionLog is what a session of a mode has seen.
+type sessionLog struct {
+	mode string
+	*consistency.Log
+}
+
+// mixed stands for sessions of all modes at once.
+const mixed = "mixed"
+
+// modes gives those of the plan's sessions.
+func (r *run) modes() []string {
+	if r.plan.mode != mixed {
+		return []string{r.plan.mode}
+	}
+	var all []string
+	for _, m := range consistency.Modes(bound) {
+		all = append(all, m.Name)
+	}
+	return all
+}
+
+// history gives what sessions of a mode are judged by: all that they have seen, and
+// what everybody has written.
+func (r *run) history(mode string) *consistency.History {
+	var logs []*consistency.Log
+	for _, l := range r.logs {
+		if l.mode == mode {
+			logs = append(logs, l.Log)
+		} else {
+			logs = append(logs, l.Writes())
+		}
+	}
+	return consistency.NewHistory(logs, r.losses)
+}
+
+// judge judges the sessions of each mode by what that promises.
+func (r *run) judge() (operations int) {
+	r.t.Helper()
+	r.report()
+	for _, mode := range r.modes() {
+		m, err := consistency.ModeOf(mode, bound)
+		r.ok(err)
+		found := consistency.Check(r.history(mode), m.Promise)
+		r.reportMode(mode, found)
+		operations += found.Reads
+		if mode == r.modes()[0] {
+			operations += found.Writes // everybody's
+		}
+		if len(found.Violations) > 0 {
+			r.t.Errorf("%d violations of %s with seed %d", len(found.Violations), mode, r.plan.seed)
+		}
+		if len(found.Undecided) > 0 {
+			r.t.Errorf("of keys %v it could not be decided whether %s holds", found.Undecided, mode)
+		}
+	}
+	return operations
 }
 
 // server is one of the cluster's. state counts its starts and stops: odd while it is
@@ -101,8 +159,8 @@ CREATE PROCEDURE commit_then_fail(key int, value bigint) LANGUAGE plpgsql AS $$B
 END$$;
 ALTER TABLE kv OWNER TO pgpilot`
 
-// perform runs the plan and gives what was seen.
-func perform(t *testing.T, p plan) (*run, *consistency.History) {
+// perform runs the plan.
+func perform(t *testing.T, p plan) *run {
 	t.Helper()
 	r := &run{
 		t: t, plan: p, r: rand.New(rand.NewPCG(p.seed, 1)), quit: make(chan struct{}), start: time.Now(),
@@ -120,7 +178,8 @@ func perform(t *testing.T, p plan) (*run, *consistency.History) {
 		"ALTER SYSTEM SET wal_keep_size = '8GB'", "SELECT pg_reload_conf()")
 	r.ok(r.cluster.WaitCaughtUp(r.ctx()))
 	r.pilot = stacktest.Start(t, stacktest.Options{Lab: r.cluster, Routers: routers, BinDir: p.binDir, Configure: func(c *config.Config) {
-		c.Fencing.Mode, c.Fencing.BoundedMS = p.mode, int(bound.Milliseconds())
+		// Each session says which mode it wants.
+		c.Fencing.BoundedMS = int(bound.Milliseconds())
 		c.Primary.Address = r.servers[0].wire.Addr()
 		for i := range c.Replicas {
 			c.Replicas[i].Address = r.servers[i+1].wire.Addr()
@@ -141,7 +200,7 @@ func perform(t *testing.T, p plan) (*run, *consistency.History) {
 	t.Cleanup(stop) // a failed test must not leave them at it
 	r.inject()
 	stop()
-	return r, consistency.NewHistory(r.logs, r.losses)
+	return r
 }
 
 // inject injects faults until the time is over.
@@ -234,8 +293,8 @@ func (r *run) serverAt(port int) int32 {
 	return int32(slices.IndexFunc(r.servers, func(s *server) bool { return s.m.Port == port }))
 }
 
-// report writes what was done and found.
-func (r *run) report(found *consistency.Report) {
+// report writes what was done.
+func (r *run) report() {
 	r.t.Helper()
 	faults := 0
 	var names []string
@@ -251,12 +310,16 @@ func (r *run) report(found *consistency.Report) {
 	slices.Sort(told)
 	r.t.Logf("mode %s, seed %d, %s: %d sessions opened by %d clients over %d routers",
 		r.plan.mode, r.plan.seed, time.Since(r.start).Round(time.Second), r.opened.Load(), r.plan.sessions, routers)
-	r.t.Logf("operations %d (%d reads, %d writes; %d writes failed as planned, %d answers were lost)",
-		found.Operations(), found.Reads, found.Writes, found.Failed, found.Unknown)
 	r.t.Logf("reads on replicas %d, on the primary %d; warnings of lost writes %d", r.replies[1].Load(), r.replies[0].Load(), r.warnings.Load())
 	r.t.Logf("faults injected %d: %s", faults, strings.Join(names, ", "))
 	r.t.Logf("errors told: %s", strings.Join(told, ", "))
-	r.t.Logf("violations %d", len(found.Violations))
+}
+
+// reportMode writes what was found about the sessions of a mode.
+func (r *run) reportMode(mode string, found *consistency.Report) {
+	r.t.Helper()
+	r.t.Logf("%s: operations %d (%d reads of its sessions, %d writes of all; %d writes failed as planned, %d answers were lost), violations %d",
+		mode, found.Operations(), found.Reads, found.Writes, found.Failed, found.Unknown, len(found.Violations))
 	for i, v := range found.Violations {
 		if i == 20 {
 			r.t.Logf("and %d more", len(found.Violations)-i)

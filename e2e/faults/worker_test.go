@@ -21,6 +21,8 @@ type worker struct {
 	own  int32
 	conn *pgconn.PgConn
 	log  *consistency.Log
+	// mode is the fencing mode of its sessions.
+	mode string
 	// extended uses the extended protocol, async has its commits not wait for the disk.
 	extended, async bool
 	// quiet clients only read for a while every now and then: their fence stays where it
@@ -32,7 +34,7 @@ type worker struct {
 func newWorker(r *run, i int) *worker {
 	return &worker{
 		run: r, r: rand.New(rand.NewPCG(r.plan.seed, uint64(i+100))), own: int32(100 + i),
-		extended: i%2 == 1, async: i%3 == 1, quiet: i%4 < 2,
+		mode: r.modes()[i%len(r.modes())], extended: i%2 == 1, async: i%3 == 1, quiet: i%4 < 2,
 	}
 }
 
@@ -88,6 +90,7 @@ func (w *worker) connect() bool {
 			w.warnings.Add(1)
 		}
 	}
+	cfg.RuntimeParams["pgpilot.fencing"] = w.mode
 	if w.async {
 		cfg.RuntimeParams["options"] = "-c synchronous_commit=off"
 	}
@@ -101,7 +104,7 @@ func (w *worker) connect() bool {
 	w.log = consistency.NewLog(w.opened.Add(1))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.logs = append(w.logs, w.log)
+	w.logs = append(w.logs, sessionLog{w.mode, w.log})
 	return true
 }
 
@@ -155,8 +158,10 @@ func (w *worker) step() {
 	case n < 10:
 		w.write(shared, w.plain)
 		w.readAfter(shared)
-	case n < 14:
+	case n < 13:
 		w.read(w.own)
+	case n < 15:
+		w.readInTransaction(shared)
 	default:
 		w.read(shared)
 		w.read(shared)
@@ -198,14 +203,18 @@ func (w *worker) simply(sql string) ([][][]byte, error) {
 }
 
 func (w *worker) read(key int32) {
-	if w.conn.IsClosed() {
-		return
+	if !w.conn.IsClosed() {
+		w.readSince(key, w.now())
 	}
+}
+
+// readSince reads; its interval begins at the given moment.
+func (w *worker) readSince(key int32, invoke int64) {
 	var before [8]int32
 	for i, s := range w.servers {
 		before[i] = s.known()
 	}
-	op := consistency.Op{Key: key, Kind: consistency.Read, Invoke: w.now()}
+	op := consistency.Op{Key: key, Kind: consistency.Read, Invoke: invoke}
 	rows, err := w.ask(fmt.Sprintf("SELECT v, n, inet_server_port() FROM kv WHERE k = %d", key))
 	op.Return = w.now()
 	if err != nil {
@@ -227,6 +236,23 @@ func (w *worker) read(key int32) {
 		w.replies[1].Add(1)
 	}
 	w.log.Add(op)
+}
+
+// readInTransaction reads where a transaction block has the primary answer. What the
+// read must see is decided by when the block has begun.
+func (w *worker) readInTransaction(key int32) {
+	if w.conn.IsClosed() {
+		return
+	}
+	begun := w.now()
+	if _, err := w.ask("BEGIN"); err != nil {
+		w.told(err)
+		return
+	}
+	w.readSince(key, begun)
+	if !w.conn.IsClosed() {
+		w.abandon()
+	}
 }
 
 func number(b []byte) int64 {

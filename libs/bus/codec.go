@@ -62,6 +62,12 @@ var ErrVersion = errors.New("unknown payload version")
 // publisher.
 func Decode[M Message](data []byte) (M, error) {
 	var m, none M
+	if l, is := any(&m).(*Lag); is {
+		if decodeLag(data, l) {
+			return m, complete(m)
+		}
+		*l = Lag{}
+	}
 	if err := json.Unmarshal(data, &m); err != nil {
 		return none, fmt.Errorf("decode %T: %w", m, err)
 	}

@@ -69,6 +69,18 @@ func (l *Log) Add(op Op) {
 	l.ops = append(l.ops, op)
 }
 
+// Writes gives the record without the reads: of a session whose reads promise less than
+// what is judged. What it has written others still see.
+func (l *Log) Writes() *Log {
+	out := NewLog(l.session)
+	for _, op := range l.ops {
+		if op.Kind == Write {
+			out.ops = append(out.ops, op)
+		}
+	}
+	return out
+}
+
 // Len is how many operations there are.
 func (l *Log) Len() int { return len(l.ops) }
 

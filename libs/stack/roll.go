@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -30,12 +31,17 @@ func (s *Stack) rollService(ctx context.Context, service string, rolled func(*Pr
 			spare = max(spare, p.number+1)
 		}
 	}
-	if service != rundir.Lagpoller && len(old) > 0 { // that one has the bus's address
+	if len(old) > 0 {
 		p := s.add(service, spare)
-		if err := p.Start(ctx); err != nil {
+		defer s.drop(p)
+		switch err := p.Start(ctx); {
+		case err == nil:
+		case service == rundir.Lagpoller && !p.Running():
+			// One of the release before has the bus's address for itself.
+			s.log.Info("restarting without one more beside it", logProcess, p.Name(), obs.KeyError, err)
+		default:
 			return fmt.Errorf("start one more %s: %w", service, err)
 		}
-		defer s.drop(p)
 	}
 	for _, p := range old {
 		if err := p.Restart(ctx); err != nil {

@@ -40,6 +40,8 @@ func Specs() []Spec {
 		{Name: "pgpool", Title: "pgpool-II", Kind: Pgpool},
 		{Name: "relaxed", Title: "pgpilot relaxed", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 1},
 		{Name: "strict", Title: "pgpilot strict", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1},
+		{Name: "causal", Title: "pgpilot causal", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Causal, Routers: 1},
+		{Name: "linear", Title: "pgpilot linear", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Linear, Routers: 1},
 		{Name: "relaxed-2", Title: "pgpilot relaxed, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 2},
 		{Name: "strict-2", Title: "pgpilot strict, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 2},
 	}

@@ -121,3 +121,52 @@ func TestAWildcardHearsItsOwnKindOnly(t *testing.T) {
 		t.Errorf("%v messages were taken for broken", n)
 	}
 }
+
+// A message of the next version is counted as that, a broken one as broken, and those
+// that are understood go on, with fields of the next build too.
+func TestMessagesOfOtherBuildsAreCounted(t *testing.T) {
+	d := tempRun(t)
+	start(t, d, claim(t, d, "1"), "")
+	nc := service(t, d)
+	reg := prometheus.NewRegistry()
+	metrics, err := bus.NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 10)
+	if _, err := bus.Subscribe(nc, bus.SubjectFenceWant, metrics, func(m bus.Want) { heard <- m.Router }); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, nc)
+	for _, text := range []string{
+		`{"v":2,"router":"next version"}`, `{"v":1,`, `{"v":3,"router":"one more"}`,
+		`{"v":1,"router":"next build","position":{"timeline":1,"lsn":"0/1","later":1},"later":{}}`,
+	} {
+		if err := nc.Publish(bus.SubjectFenceWant, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-heard; got != "next build" {
+		t.Errorf("heard %q", got)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "pgpilot_bus_messages_ignored_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "reason" {
+					got[l.GetValue()] += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	if got["version"] != 2 || got["broken"] != 1 {
+		t.Errorf("counted %v", got)
+	}
+}

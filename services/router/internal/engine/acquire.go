@@ -28,7 +28,11 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	}
 	e.complete(&r)
 	c.wait.request = r
-	c.cross.over = fence.Server{}
+	c.cross.over, c.wait.chance = fence.Server{}, untried
+	c.reads = c.reads || r.Read
+	if r.Reason == route.ReasonFenceFallback {
+		e.metrics.unsettled.Inc()
+	}
 	if !c.wait.fenced {
 		c.wait.since = e.now.Add(-c.wait.before)
 	}
@@ -73,6 +77,9 @@ func (e *Engine) lend(c *client) {
 	}
 	if choice.Reason == route.ReasonFenceFallback {
 		e.want(r.Fence)
+		if e.awaitReplica(c) {
+			return
+		}
 	}
 	if lost, ok := e.withoutPrimary(r, choice); ok {
 		choice = lost
@@ -143,6 +150,7 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	// A session keeps its replica: while that one is behind, it reads from the
 	// primary.
 	e.want(r.Fence)
+	e.metrics.kept.Inc()
 	*r = route.Request{Reason: route.ReasonFenceFallback, Mode: r.Mode, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Again: r.Again, Turn: r.Turn}
 	return c.conns[session.PrimarySlot]
 }
@@ -253,6 +261,7 @@ func (p *site) unavailable() *session.Problem {
 func (e *Engine) unqueue(c *client) {
 	e.timers.Stop(&c.wait.due)
 	c.cross.active = false
+	e.leaveBehind(c)
 	if p := c.wait.in; p != nil {
 		p.Withdraw(c)
 		c.wait.in = nil

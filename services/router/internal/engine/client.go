@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -42,6 +43,7 @@ type client struct {
 
 	wait     waiting
 	cross    crossing
+	reads    bool        // it has read since its fence was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	fenceDue poll.Timer
@@ -83,7 +85,9 @@ type client struct {
 type waiting struct {
 	request route.Request
 	since   time.Time
-	fenced  bool // since counts from the wait for the fence
+	// chance says what has become of the chance that a replica catches up in time.
+	chance chance
+	fenced bool // since counts from the wait for the fence
 	// before is how long the first statement has waited in another router.
 	before time.Duration
 	in     *site // the pool whose queue it is in
@@ -479,6 +483,17 @@ func (e *Engine) Leave(sessions []string) {
 
 // Settings implements session.Env.
 func (c *client) Settings() *session.Settings { return c.settings }
+
+// Token implements session.Env.
+func (c *client) Token(s *session.Session, at lsn.Position) string {
+	c.follow()
+	at = s.Fence().Position()
+	h := c.e.tracker.History()
+	if h.SystemID == 0 || at.IsZero() || at.Timeline != h.Now.Timeline {
+		return ""
+	}
+	return h.Token(at).String()
+}
 
 // Serves implements session.Env.
 func (c *client) Serves(s *session.Session, by fence.Server) bool {

@@ -108,6 +108,7 @@ type Engine struct {
 	byPID    map[uint32]*client
 	ready    []grant
 	stranded []*client
+	behind   []*client
 	spare    [][]byte
 
 	// complained is when it was last said that statements are taken for writes.

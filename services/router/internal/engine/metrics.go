@@ -24,17 +24,20 @@ type Metrics struct {
 	MaybeLost prometheus.Counter
 	FenceLost prometheus.Counter
 	// PrimaryChanges counts other servers becoming the primary, and doubts about it.
-	PrimaryChanges  prometheus.Counter
-	Probes          prometheus.Counter
-	Settled         prometheus.Counter
-	ProbeFailures   prometheus.Counter
-	ProbeTime       prometheus.Observer
-	ProbeSessions   prometheus.Observer
-	Nudges          prometheus.Counter
-	NudgeFailures   prometheus.Counter
-	BarrierRounds   prometheus.Counter
-	BarrierTimeouts prometheus.Counter
-	BarrierTime     prometheus.Observer
+	PrimaryChanges prometheus.Counter
+	Probes         prometheus.Counter
+	Settled        prometheus.Counter
+	ProbeFailures  prometheus.Counter
+	ProbeTime      prometheus.Observer
+	ProbeSessions  prometheus.Observer
+	Nudges         prometheus.Counter
+	NudgeFailures  prometheus.Counter
+	// Why reads went to the primary for the lack of a replica that had replayed enough,
+	// and how often one had after a wait.
+	unsettled, late, hopeless, kept, caughtUp prometheus.Counter
+	BarrierRounds                             prometheus.Counter
+	BarrierTimeouts                           prometheus.Counter
+	BarrierTime                               prometheus.Observer
 
 	opened       *prometheus.CounterVec
 	breakerState *prometheus.GaugeVec
@@ -84,6 +87,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		connections:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
 		waiters:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
+	whyPrimary := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_fence_fallback_reasons_total", Help: "Fenced reads sent to the primary: the position was not known in time (unsettled), no replica reached it in time (late) or was expected to (hopeless), or not the one that the session keeps (kept)."}, []string{"reason"})
+	reg.MustRegister(whyPrimary)
+	m.unsettled, m.late = whyPrimary.WithLabelValues("unsettled"), whyPrimary.WithLabelValues("late")
+	m.hopeless, m.kept = whyPrimary.WithLabelValues("hopeless"), whyPrimary.WithLabelValues("kept")
+	m.caughtUp = counter("pgpilot_fence_waits_met_total", "Reads served by a replica after they had waited for it to catch up.")
 	m.BarrierRounds = counter("pgpilot_fence_barrier_rounds_total", "Times the primary was asked whether it shows what replicas have shown.")
 	m.BarrierTimeouts = counter("pgpilot_fence_barrier_timeouts_total", "Statements refused because the primary did not show within fencing.wait_primary what a replica may have shown.")
 	moveTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_router_session_move_seconds", Help: "Time from taking a session out of the loop to a listener's acknowledgement.", Buckets: prometheus.ExponentialBuckets(100e-6, 2, 14)})

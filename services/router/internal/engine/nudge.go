@@ -13,6 +13,7 @@ const nudgeQuery = "SELECT pg_catalog.pg_logical_emit_message(false, 'pgpilot', 
 // want asks for news of replicas that reach the position, for which a read waits or
 // has gone to the primary, and makes the primary flush it if it has not.
 func (e *Engine) want(at lsn.Position) {
+	e.expect(at)
 	e.opts.Want(at)
 	p := &e.probe
 	if !p.ready || at.Timeline != p.position.Timeline {

@@ -61,7 +61,11 @@ func (c *client) do(a session.Action) {
 func (c *client) awaitFence() {
 	c.awaiting = true
 	c.wait.since, c.wait.fenced = c.e.now, true
-	c.e.timers.Set(&c.fenceDue, c.e.now.Add(c.e.cfg.Fencing.Wait.D()), func() { c.fenceReady() })
+	wait := c.e.cfg.Fencing.Wait.D()
+	if c.s.Patient() {
+		wait = c.e.cfg.Failover.Wait.D()
+	}
+	c.e.timers.Set(&c.fenceDue, c.e.now.Add(wait), func() { c.fenceReady() })
 }
 
 // fenceReady lets the session go on: its fence is settled, or the time is up.

@@ -328,6 +328,7 @@ func (p *probe) settle() {
 	p.e.metrics.ProbeSessions.Observe(float64(len(served)))
 	p.e.metrics.ProbeTime.Observe(time.Since(p.started).Seconds())
 	at := fence.Probe{Position: p.position, Server: p.server}
+	wanted := false
 	for i, st := range served {
 		served[i] = settlement{}
 		if st.admits != nil {
@@ -342,9 +343,15 @@ func (p *probe) settle() {
 			c.maybeLost()
 			c.perform()
 		}
+		wanted = wanted || c.reads && c.s.Fence().Position() == p.position
+		c.reads = false
 		if c.awaiting && !c.s.Settling() {
 			c.fenceReady()
 		}
+	}
+	if wanted {
+		// They are likely to read again: by then it is known who has replayed it.
+		p.e.want(p.position)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
@@ -22,6 +23,8 @@ type serverSite struct {
 	// something to say; checking, that it is being asked whether it is there.
 	heard    time.Time
 	checking bool
+	// catchup is how long it takes to replay what is wanted.
+	catchup fence.Catchup
 }
 
 // Waits of the circuit breaker of a server that cannot be reached: from, doubling

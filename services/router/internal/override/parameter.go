@@ -16,6 +16,8 @@ const (
 	RouteName     = Prefix + "route"
 	FencingName   = Prefix + "fencing"
 	FreshnessName = Prefix + "freshness"
+	// FenceName is a token, which is not kept: it raises the session's fence.
+	FenceName = Prefix + "fence"
 )
 
 // Those that can only be shown.
@@ -26,7 +28,7 @@ const (
 
 // Names lists all of them.
 func Names() []string {
-	return []string{FencingName, FreshnessName, LastRouteName, RouteName, SessionName}
+	return []string{FenceName, FencingName, FreshnessName, LastRouteName, RouteName, SessionName}
 }
 
 // Known reports whether there is such a parameter.
@@ -53,7 +55,7 @@ func Unknown(name string) *Problem {
 // Check reports whether a parameter can be set at all.
 func Check(name string) *Problem {
 	switch name {
-	case RouteName, FencingName, FreshnessName:
+	case RouteName, FencingName, FreshnessName, FenceName:
 		return nil
 	case LastRouteName, SessionName:
 		return &Problem{
@@ -85,6 +87,11 @@ func (s *Set) Parse(name, value string) (string, *Problem) {
 			return "", invalid(name, value, "Available values: "+modes()+".")
 		}
 		s.SetMode(m)
+	case FenceName:
+		return "", &Problem{
+			Code: "0A000", Message: fmt.Sprintf("parameter %q cannot be given at the start of a session", name),
+			Hint: "Give the token with SET, once the session has begun.",
+		}
 	case FreshnessName:
 		d, ok := parseDuration(value)
 		if !ok {

@@ -134,6 +134,10 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		}
 		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
+			if s.aloneAwaitsToken(rest[:s.seq.scanned]) {
+				s.seq.scanned = 0
+				return 0
+			}
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
 		s.verdict = s.seq.verdict
@@ -195,6 +199,9 @@ func (s *Session) query(total int, rest []byte) int {
 			if !ok {
 				s.verdict = verdict.Unclassified() // the server says what is wrong with it
 				break
+			}
+			if s.awaitsToken(text) {
+				return 0
 			}
 			if s.queryOwn(text) || s.queryHere(text) {
 				if s.block.here() {

@@ -65,13 +65,25 @@ func (s *Session) settle() { s.do(Action{Op: OpSettle, Mark: s.fence.Mark()}) }
 // Settling reports whether the read at the head waits for a fence that is not settled
 // yet.
 func (s *Session) Settling() bool {
-	return s.phase == Settling && !s.fence.Settled(s.mode())
+	mode := s.mode()
+	if s.token.own != nil {
+		mode = fence.Linear // a token stands for everything
+	}
+	return s.phase == Settling && !s.fence.Settled(mode)
 }
 
 // FenceReady says that the fence has been settled or is not going to be in time;
 // in the latter case the read goes to the primary.
 func (s *Session) FenceReady() {
 	if s.phase != Settling {
+		return
+	}
+	if s.token.own != nil {
+		if !s.fence.Settled(fence.Linear) {
+			s.tokenCame(&tokenUnknown)
+			return
+		}
+		s.tokenCame(nil)
 		return
 	}
 	if !s.fence.Settled(s.mode()) {

@@ -16,7 +16,7 @@ import (
 var travels = map[string]map[string]string{
 	"session.Session": {
 		"env": "- the owner's", "rec": "the record", "phase": "Skipping; all other safe phases begin again as Idle", "steps": "- counts here",
-		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "block": "Block", "fence": "Fence", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
+		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "block": "Block", "fence": "Fence", "token": "- of what is read again", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- no settings are being applied",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",

@@ -123,13 +123,17 @@ func (s *Session) Admitted(at lsn.Position, lost bool, p *Problem) {
 	if s.phase != Settling {
 		return
 	}
-	if p != nil {
+	if p != nil && s.token.own == nil {
 		s.enter(Queued)
 		s.Refuse(p)
 		return
 	}
 	if lost {
 		s.Warn("01000", "a write that the fence token stands for was lost when another server became the primary", "Check the data that was written last.")
+	}
+	if s.token.own != nil {
+		s.admittedToken(at, p)
+		return
 	}
 	s.admitted++
 	s.fence.Raise(at)

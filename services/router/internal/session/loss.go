@@ -195,6 +195,7 @@ func (s *Session) Cancel() {
 			return
 		}
 		s.do(Action{Op: OpWithdraw})
+		s.token = tokenWait{}
 		s.enter(Queued)
 		s.Refuse(&canceled)
 	case Applying, Busy, Passing:

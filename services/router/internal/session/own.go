@@ -181,6 +181,9 @@ func (s *Session) checkOwn(o *settings.Own) *Problem {
 	if s.failing() {
 		return &aborted
 	}
+	if o.Name == override.FenceName {
+		return s.checkToken(o)
+	}
 	var p *override.Problem
 	switch {
 	case o.Verb == settings.ShowOwn:
@@ -215,7 +218,7 @@ func (s *Session) parsedOwn(l *local) *Problem {
 // runOwn executes a statement that checkOwn has let pass. What is shown is the
 // caller's to show.
 func (s *Session) runOwn(o *settings.Own) {
-	if o.Verb == settings.ShowOwn {
+	if o.Verb == settings.ShowOwn || o.Name == override.FenceName {
 		return
 	}
 	c := settings.Change{Name: o.Name}

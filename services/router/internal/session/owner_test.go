@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
@@ -155,6 +156,10 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 func (o *owner) Beginnings() session.Beginnings { return o.beginnings }
 
 func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
+
+func (o *owner) Token(_ *session.Session, at lsn.Position) string {
+	return fence.Token{SystemID: 7, Position: at}.String()
+}
 
 func (o *owner) Serves(_ *session.Session, by fence.Server) bool { return o.serves && by.Backend == 1 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -263,6 +264,8 @@ func (e *steady) Keep(b []byte) []byte {
 }
 
 func (e *steady) Drop([]byte) {}
+
+func (e *steady) Token(*session.Session, lsn.Position) string { return "" }
 
 func (e *steady) Serves(*session.Session, fence.Server) bool { return true }
 

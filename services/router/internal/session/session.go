@@ -43,6 +43,9 @@ type Env interface {
 	// Serves reports whether the run of a server may serve a read of the session, which
 	// has read there before.
 	Serves(s *Session, by fence.Server) bool
+	// Token writes a position as the token of a fence; empty if the primary's history is
+	// not known.
+	Token(s *Session, at lsn.Position) string
 	// Unsuited says that a statement which should read cannot run on a replica.
 	Unsuited(s *Session, text []byte)
 	// Keep gives a copy of b that is the session's until Drop.
@@ -71,6 +74,8 @@ type Session struct {
 	recovered bool
 	block     block
 	fence     fence.State
+	// token is a statement about the fence at the head.
+	token tokenWait
 	// aside is the replica read since the primary was last used, if isAside.
 	aside   fence.Server
 	isAside bool

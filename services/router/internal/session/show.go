@@ -36,6 +36,9 @@ func (s *Session) shows(name string) []column {
 	case override.SessionName:
 		return s.showsSession()
 	}
+	if name == override.FenceName {
+		return []column{{name, textOID, s.env.Token(s, s.fence.Position())}}
+	}
 	v := s.values()
 	return []column{{name, textOID, v.Show(name)}}
 }

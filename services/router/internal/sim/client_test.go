@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/consistency"
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -85,6 +86,8 @@ func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool
 	}
 	return verdict.Verdict{Fingerprint: 1}, true
 }
+
+func (c *client) Token(*session.Session, lsn.Position) string { return "" }
 
 func (c *client) Serves(s *session.Session, by fence.Server) bool {
 	c.follow()

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/bus/bustest"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// refusals is a NATS server's log, of which only what it refuses counts.
+type refusals struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *refusals) Noticef(string, ...any)         {}
+func (r *refusals) Warnf(string, ...any)           {}
+func (r *refusals) Debugf(string, ...any)          {}
+func (r *refusals) Tracef(string, ...any)          {}
+func (r *refusals) Fatalf(format string, v ...any) { r.Errorf(format, v...) }
+func (r *refusals) Errorf(format string, v ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, v...))
+}
+
+// The permissions that docs/bus.md asks for are enough for what classifiers tell and ask
+// on a NATS of the operators.
+func TestThePermissionsOfThePageAreEnough(t *testing.T) {
+	o, err := server.ProcessConfigFile(bustest.Permissions(t, "../../docs/bus.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Host, o.Port, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
+	n, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &refusals{}
+	n.SetLoggerV2(log, false, false, false)
+	n.Start()
+	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+	if !n.ReadyForConnections(patience) {
+		t.Fatal("the NATS server does not start")
+	}
+
+	s := newStand(t)
+	s.configureBus(map[string]any{"url": n.ClientURL(), "user": "classifier", "password": "change me"})
+	router, err := nats.Connect(n.ClientURL(), nats.UserInfo("router", "change me"), nats.CustomInboxPrefix("_PGPILOT"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer router.Close()
+	seen := make(chan bus.Verdict, 100)
+	if _, err := bus.Subscribe(router, bus.SubjectVerdict+"*", nil, func(m bus.Verdict) { seen <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if err := router.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	s.start("1")
+	s.start("2") // which asks the first for what it knows
+	c := s.client()
+	connected(t, c, 2)
+	for _, id := range []string{"1", "2"} {
+		until(t, "it is connected", func() bool { return s.metric(id, "pgpilot_bus_connected") == 1 })
+	}
+	wantKind(t, c, "LISTEN x", verdict.Write)
+	select {
+	case m := <-seen:
+		if m.Kind != "write" {
+			t.Errorf("seen %+v", m)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing was published")
+	}
+	until(t, "both tell what they know", func() bool {
+		tell := map[string]bool{}
+		err := bus.Collect(t.Context(), router, bus.SubjectVerdictSnapshot, time.Second, nil, func(m bus.VerdictSnapshot) { tell[m.Publisher] = true })
+		return err == nil && len(tell) == 2
+	})
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if len(log.lines) != 0 {
+		t.Errorf("the NATS server refuses: %q", log.lines)
+	}
+}
+
+// configureBus adds the bus's part to the configuration.
+func (s *stand) configureBus(part map[string]any) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		s.t.Fatal(err)
+	}
+	all["bus"] = part
+	if text, err = json.Marshal(all); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(s.config, text, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,148 @@
+package session
+
+import (
+	"bytes"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// SHOW pgpilot.fence gives the session's fence as a token, and SET pgpilot.fence has
+// another session see at least as much. Both wait for a probe before they are executed:
+// for what the fence is, and for whether what the token stands for exists.
+
+// tokenWait is such a statement at the head of the client's bytes.
+type tokenWait struct {
+	// own is what waits; nil for nothing.
+	own *settings.Own
+	// done says that it has waited, problem why it fails.
+	done    bool
+	problem *Problem
+}
+
+var (
+	tokenInside = Problem{
+		Code: "0A000", Message: `parameter "` + override.FenceName + `" cannot be set or shown together with other statements`,
+		Hint: "It waits for the primary's position. Send it by itself.",
+	}
+	tokenInBlock = Problem{
+		Code: "25001", Message: `parameter "` + override.FenceName + `" cannot be set or shown inside a transaction block`,
+		Hint: "What the transaction writes has no position yet.",
+	}
+	tokenUnknown = Problem{
+		Code: "57P03", Message: "the session's fence is not known in time", Detail: "The primary's position, or its history, is not known.",
+		Hint: "failover.wait says how long statements wait for that.",
+	}
+)
+
+// awaitsToken reports whether a simple query has to wait.
+func (s *Session) awaitsToken(text []byte) bool {
+	os, ok := settings.ParseOwn(text)
+	return ok && len(os) == 1 && s.awaits(&os[0])
+}
+
+// aloneAwaitsToken reports whether a sequence that no server is needed for has to wait.
+func (s *Session) aloneAwaitsToken(seq []byte) bool {
+	var own *settings.Own
+	for at := 0; at < len(seq); {
+		typ, total, _ := wire.Header(seq[at:])
+		msg := seq[at : at+total]
+		if typ == wire.Bind {
+			_, name, _, _ := splitBind(msg)
+			if o := s.ownOfName(seq, name, at); o != nil && o.Name == override.FenceName {
+				own = o
+			}
+		}
+		at += total
+	}
+	return own != nil && s.awaits(own)
+}
+
+// ownOfName gives what a statement does that the client names at a place of a sequence.
+func (s *Session) ownOfName(seq, name []byte, before int) *settings.Own {
+	var own *settings.Own
+	if st := s.statement(name); s.isOwn(st) {
+		own = st.local.own
+	}
+	for at := 0; at < before; {
+		typ, total, _ := wire.Header(seq[at:])
+		if typ == wire.Parse {
+			n, text, _, _ := splitParse(seq[at : at+total])
+			if l, ok := localOf(text); ok && bytes.Equal(n, name) && l.kind == ownParameter {
+				own = l.own
+			}
+		}
+		at += total
+	}
+	return own
+}
+
+// awaits begins to wait for what the statement needs, and reports whether it does.
+func (s *Session) awaits(o *settings.Own) bool {
+	if o.Name != override.FenceName || o.Resets() || s.status != wire.Idle || s.token.done {
+		return false
+	}
+	s.token = tokenWait{own: o}
+	if o.Verb == settings.ShowOwn {
+		if s.fence.Settled(fence.Linear) && !s.fence.Position().IsZero() {
+			s.token.done = true
+			return false
+		}
+		s.fence.Arrived()
+		s.settle()
+		s.do(Action{Op: OpAwaitFence})
+		s.enter(Settling)
+		return true
+	}
+	t, err := fence.ParseToken(o.Value)
+	if err != nil || o.Several {
+		s.token.done, s.token.problem = true, &Problem{Code: "22023", Message: "a fence token cannot be read", Detail: "It is given as SHOW " + override.FenceName + " shows it."}
+		if err != nil {
+			s.token.problem.Detail = err.Error()
+		}
+		return false
+	}
+	s.do(Action{Op: OpAdmit, Token: t})
+	s.enter(Settling)
+	return true
+}
+
+// Patient reports whether what waits for its fence has nowhere else to go.
+func (s *Session) Patient() bool { return s.phase == Settling && s.token.own != nil }
+
+// tokenCame has the statement go on.
+func (s *Session) tokenCame(p *Problem) {
+	s.token.done, s.token.problem = true, p
+	s.enter(Idle)
+}
+
+// admittedToken takes what has become of the token of SET.
+func (s *Session) admittedToken(at lsn.Position, p *Problem) {
+	if p == nil {
+		s.fence.Raise(at)
+	}
+	s.tokenCame(p)
+}
+
+// checkToken gives the error of a statement about the fence.
+func (s *Session) checkToken(o *settings.Own) *Problem {
+	w := s.token
+	s.token = tokenWait{}
+	switch {
+	case o.Resets():
+		return nil
+	case s.status != wire.Idle:
+		return &tokenInBlock
+	case !w.done || w.own.Verb != o.Verb || w.own.Value != o.Value:
+		return &tokenInside
+	case w.problem != nil:
+		return w.problem
+	}
+	if o.Verb == settings.ShowOwn && s.env.Token(s, s.fence.Position()) == "" {
+		return &tokenUnknown
+	}
+	return nil
+}
