@@ -98,6 +98,10 @@ check-consistency: test-deps build ## judge what sessions see under every kind o
 soak: test-deps build ## have sessions do everything by chance, with small pools, and look at what is left [FOR=15m] [SEED=1]
 	PGPILOT_BIN=$(BIN) go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./e2e/soak -for $(FOR) -seed $(SEED)
 
+.PHONY: check-verdicts
+check-verdicts: test-deps ## run every statement of the corpus that is judged a read on a primary and on a replica
+	go test -count=1 -timeout 0 -v ./services/classifier/internal/readcheck -whole
+
 .PHONY: check-fmt
 check-fmt:
 	@unformatted=$$(gofmt -l $(MODULES) deploy) && if [ -n "$$unformatted" ]; then \

@@ -87,37 +87,97 @@ func BenchmarkColdRouter(b *testing.B) {
 }
 
 // BenchmarkNeighbours measures other sessions' latency while one sends statements that
-// each end a parser process.
+// each end a parser process, in pairs of a while without and a while with it, so that
+// what else the machine does touches both.
 func BenchmarkNeighbours(b *testing.B) {
-	for _, poison := range []bool{false, true} {
-		b.Run(map[bool]string{false: "alone", true: "beside poison"}[poison], func(b *testing.B) {
-			r := newRig(b, newCluster(b), func(c *config.Config) { c.Classify.ParserTime = config.Duration(tediousTime) })
-			texts := templates(200)
-			for b.Loop() {
-				stop := make(chan struct{})
-				time.AfterFunc(3*time.Second, func() { close(stop) })
-				var sender sync.WaitGroup
-				if poison {
-					c := r.connect()
-					sender.Go(func() {
-						for n := 0; ; n++ {
-							select {
-							case <-stop:
-								return
-							default: // a text of its own each time: none is in quarantine yet
-								_, _ = c.run(strings.Replace(tedious, "a.b.c", fmt.Sprint("a.b.c", n), 1))
-							}
-						}
-					})
+	r := newRig(b, newCluster(b), func(c *config.Config) { c.Classify.ParserTime = config.Duration(tediousTime) })
+	texts := templates(200)
+	poisoner := r.connect()
+	sent := 0
+	while := func(poison bool) []time.Duration {
+		stop := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(stop) })
+		var sender sync.WaitGroup
+		if poison {
+			sender.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default: // a text of its own each time: none is in quarantine yet
+						sent++
+						_, _ = poisoner.run(strings.Replace(tedious, "a.b.c", fmt.Sprint("a.b.c", sent), 1))
+					}
 				}
-				all := runUntil(b, r, 4, texts, stop)
-				sender.Wait()
-				b.ReportMetric(float64(all[len(all)/2].Microseconds()), "µs-p50")
-				b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "µs-p99")
-				if poison && r.metric("pgpilot_classifier_quarantine_entries") == 0 {
-					b.Fatal("nothing has ended a parser process")
-				}
-			}
-		})
+			})
+		}
+		defer sender.Wait()
+		return runUntil(b, r, 4, texts, stop)
 	}
+	while(false) // every template is known, every connection there
+	var alone, beside []time.Duration
+	var p50, p99 []float64
+	for b.Loop() {
+		x, y := while(false), while(true)
+		alone, beside = append(alone, x...), append(beside, y...)
+		p50 = append(p50, float64(at(y, 50))/float64(at(x, 50)))
+		p99 = append(p99, float64(at(y, 99))/float64(at(x, 99)))
+	}
+	slices.Sort(alone)
+	slices.Sort(beside)
+	slices.Sort(p50)
+	slices.Sort(p99)
+	b.ReportMetric(0, "ns/op")
+	for name, all := range map[string][]time.Duration{"alone": alone, "beside": beside} {
+		b.ReportMetric(float64(at(all, 50).Microseconds()), "µs-p50-"+name)
+		b.ReportMetric(float64(at(all, 99).Microseconds()), "µs-p99-"+name)
+	}
+	b.ReportMetric(at(p50, 50), "p50-ratio")
+	b.ReportMetric(at(p99, 50), "p99-ratio")
+	b.ReportMetric(float64(sent)/float64(b.N), "poison/s")
+	if n := r.metric("pgpilot_classifier_quarantine_entries"); n == 0 {
+		b.Fatal("nothing has ended a parser process")
+	}
+}
+
+// at gives a percentile of what is sorted.
+func at[T any](sorted []T, percent int) T { return sorted[len(sorted)*percent/100] }
+
+// BenchmarkMiss measures what a statement of a template that nobody has seen costs its
+// client more than one that is known, one after the other. On a machine that has other
+// work the least medians of short whiles say most.
+func BenchmarkMiss(b *testing.B) {
+	const while = 25 // pairs
+	r := newRig(b, newCluster(b), nil)
+	c := r.connect()
+	var known, fresh, all, leastKnown, leastFresh []time.Duration
+	timed := func(text string) time.Duration {
+		start := time.Now()
+		c.must(text)
+		return time.Since(start)
+	}
+	timed("SELECT 1 AS known")
+	for n := 0; b.Loop(); n++ {
+		known = append(known, timed("SELECT 1 AS known"))
+		fresh = append(fresh, timed(fmt.Sprintf("SELECT 1 AS fresh%d", n)))
+		if len(known) == while {
+			slices.Sort(known)
+			slices.Sort(fresh)
+			leastKnown, leastFresh = append(leastKnown, at(known, 50)), append(leastFresh, at(fresh, 50))
+			for i := range known {
+				all = append(all, fresh[i]-known[i])
+			}
+			known, fresh = known[:0], fresh[:0]
+		}
+	}
+	if len(all) == 0 {
+		return // too few, as in the benchmark's first tries
+	}
+	slices.Sort(all)
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(micros(slices.Min(leastKnown)), "µs-known-least")
+	b.ReportMetric(micros(slices.Min(leastFresh)), "µs-fresh-least")
+	b.ReportMetric(micros(slices.Min(leastFresh)-slices.Min(leastKnown)), "µs-miss-least")
+	b.ReportMetric(micros(at(all, 50)), "µs-miss-all")
 }

@@ -68,7 +68,7 @@ var catalogs = words(`
 	pg_trigger pg_ts_config pg_ts_config_map pg_ts_dict pg_ts_parser pg_ts_template pg_type
 	pg_user_mapping
 	pg_group pg_indexes pg_matviews pg_policies pg_publication_tables pg_roles pg_rules
-	pg_seclabels pg_shadow pg_stats pg_stats_ext pg_tables pg_user pg_user_mappings pg_views`)
+	pg_seclabels pg_shadow pg_stats pg_stats_ext pg_stats_ext_exprs pg_tables pg_user pg_user_mappings pg_views`)
 
 // OwnColumn reports whether a system column differs between servers: cmin and cmax,
 // the numbers of commands in a transaction, are not in the log ("System Columns").

@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"unsafe"
-
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
@@ -12,7 +10,7 @@ import (
 // that is in use is therefore never lost, and nothing is kept for bookkeeping.
 type Cache struct {
 	half       int
-	young, old map[sqltoken.Key]verdict.Verdict
+	young, old table
 	// flushed has the generation of each database that had a flush.
 	flushed map[string]uint64
 	// Hits and Misses count look-ups.
@@ -21,7 +19,7 @@ type Cache struct {
 
 // New makes a cache of at most size verdicts.
 func New(size int) *Cache {
-	return &Cache{half: max(1, size/2), young: map[sqltoken.Key]verdict.Verdict{}, flushed: map[string]uint64{}}
+	return &Cache{half: max(1, size/2), flushed: map[string]uint64{}}
 }
 
 // Resize changes how many verdicts are kept at most. What is too much goes with
@@ -30,18 +28,26 @@ func (c *Cache) Resize(size int) { c.half = max(1, size/2) }
 
 // Get looks a verdict up whose database is in the generation since.
 func (c *Cache) Get(k sqltoken.Key, since uint64) (verdict.Verdict, bool) {
-	v, ok := c.young[k]
-	if !ok {
-		if v, ok = c.old[k]; ok {
-			c.keep(k, v)
-		}
+	v := c.young.get(&k)
+	if v == nil {
+		v = c.revive(k)
 	}
-	if ok && v.Generation >= since {
+	if v != nil && v.Generation >= since {
 		c.Hits++
-		return v, true
+		return *v, true
 	}
 	c.Misses++
 	return verdict.Verdict{}, false
+}
+
+// revive moves a verdict that is used to the young ones.
+func (c *Cache) revive(k sqltoken.Key) *verdict.Verdict {
+	v := c.old.get(&k)
+	if v == nil {
+		return nil
+	}
+	c.keep(k, *v)
+	return c.young.get(&k)
 }
 
 // Put keeps a verdict, unless it is a passing one or its generation has passed.
@@ -52,13 +58,10 @@ func (c *Cache) Put(database string, k sqltoken.Key, v verdict.Verdict) {
 }
 
 func (c *Cache) keep(k sqltoken.Key, v verdict.Verdict) {
-	if len(c.young) >= c.half {
-		if _, ok := c.young[k]; !ok {
-			c.old = c.young
-			c.young = make(map[sqltoken.Key]verdict.Verdict, c.half/4)
-		}
+	if c.young.n >= c.half && c.young.get(&k) == nil {
+		c.old, c.young = c.young, table{}
 	}
-	c.young[k] = v
+	c.young.put(k, v)
 }
 
 // Generation is that of the database: what Get wants to know.
@@ -74,11 +77,7 @@ func (c *Cache) Flush(database string, generation uint64) bool {
 }
 
 // Len is how many verdicts are kept; one in both generations counts twice.
-func (c *Cache) Len() int { return len(c.young) + len(c.old) }
+func (c *Cache) Len() int { return c.young.n + c.old.n }
 
-// entrySize is the memory of a verdict in a map, in bytes: groups of eight with a
-// control byte each, on average filled to two thirds.
-const entrySize = (unsafe.Sizeof(sqltoken.Key{}) + unsafe.Sizeof(verdict.Verdict{}) + 1) * 3 / 2
-
-// Bytes is the memory of the verdicts, estimated.
-func (c *Cache) Bytes() int { return c.Len() * int(entrySize) }
+// Bytes is the memory of the verdicts, without their details.
+func (c *Cache) Bytes() int { return (len(c.young.slots) + len(c.old.slots)) * slotSize }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -70,6 +71,31 @@ func TestAHitAllocatesNothing(t *testing.T) {
 	c.Put("a", key(1), verdict.Verdict{})
 	if n := testing.AllocsPerRun(100, func() { c.Get(key(1), 0) }); n != 0 {
 		t.Fatalf("%v allocations per hit, want none", n)
+	}
+}
+
+// Against a map, with keys that meet in one place of the table.
+func TestTableIsAMap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var tab table
+	want := map[sqltoken.Key]verdict.Verdict{}
+	random := func() (k sqltoken.Key) {
+		k[0], k[9] = byte(rng.IntN(8)), byte(rng.IntN(200))
+		k[1] = byte(rng.IntN(2)) * 255
+		return k
+	}
+	for i := range 5000 {
+		k, v := random(), verdict.Verdict{Fingerprint: uint64(i)}
+		tab.put(k, v)
+		want[k] = v
+		k = random()
+		v, ok := want[k]
+		if got := tab.get(&k); (got != nil) != ok || ok && *got != v {
+			t.Fatalf("after %d: got %v, want %v, %v", i, got, v, ok)
+		}
+		if tab.n != len(want) || 4*tab.n > 3*len(tab.slots) {
+			t.Fatalf("after %d: %d verdicts in %d slots, want %d", i, tab.n, len(tab.slots), len(want))
+		}
 	}
 }
 

@@ -172,7 +172,13 @@ CREATE FUNCTION commands() RETURNS text LANGUAGE sql STABLE AS 'SELECT cmax::tex
 CREATE FUNCTION commands_atomic() RETURNS text LANGUAGE sql STABLE BEGIN ATOMIC SELECT cmax::text FROM t LIMIT 1; END;
 CREATE FUNCTION pl_commands() RETURNS text LANGUAGE plpgsql STABLE AS $$BEGIN RETURN (SELECT t.cmin FROM t LIMIT 1); END$$;
 -- Settings that a standby refuses
-CREATE FUNCTION read_write() RETURNS int LANGUAGE sql STABLE SET transaction_read_only = off AS 'SELECT 1';
+DO $do$ BEGIN -- from 16 on the primary refuses them, too
+  IF current_setting('server_version_num')::int < 160000 THEN
+    CREATE FUNCTION read_write() RETURNS int LANGUAGE sql STABLE SET transaction_read_only = off AS 'SELECT 1';
+  ELSE
+    CREATE FUNCTION read_write() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1';
+  END IF;
+END $do$;
 CREATE FUNCTION with_setting() RETURNS int LANGUAGE sql STABLE SET work_mem = '1MB' AS 'SELECT 1';
 -- Statistics, of which the planner evaluates what does not depend on a row
 CREATE FUNCTION lying_immutable(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT length(set_config('a.b', 'c', false))$$;
