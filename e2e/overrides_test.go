@@ -470,3 +470,27 @@ func TestFreshness(t *testing.T) {
 	}
 	r.until("replicas are fresh again", func() bool { return c.one("SELECT n FROM ages") == "2" && c.route().Role == "replica" })
 }
+
+// TestTokensInARelaxedSession: a token that a session is given counts in a mode in which
+// nothing else does.
+func TestTokensInARelaxedSession(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, func(c *config.Config) { c.Fencing.Mode = config.Relaxed })
+	r.awaitReplicas(cluster.Replicas()...)
+	writer, other := r.connect(), r.connect()
+	writer.must("CREATE TABLE carried (n int)")
+	r.caughtUp()
+	pause(t, cluster.Replicas()...)
+	writer.must("INSERT INTO carried VALUES (1)")
+	token := writer.one("SHOW pgpilot.fence")
+	const sql = "SELECT count(*) FROM carried"
+	if got := other.one(sql); got != "0" {
+		t.Errorf("a relaxed session reads %s from a replica that does not replay", got)
+	}
+	other.must("SET pgpilot.fence = '" + token + "'")
+	if got := other.one(sql); got != "1" {
+		t.Errorf("with the token it reads %s", got)
+	}
+	resume(t, cluster.Replicas()...)
+	r.until("its reads are back on replicas", func() bool { return other.one(sql) == "1" && other.route().Role == "replica" })
+}

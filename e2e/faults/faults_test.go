@@ -99,6 +99,17 @@ func (r *run) pauseReplay() {
 	}
 }
 
+// pauseLong has every replica show what is older than the bound.
+func (r *run) pauseLong() {
+	for _, m := range r.cluster.Replicas() {
+		r.ok(m.PauseReplay(r.ctx()))
+	}
+	r.pause(2 * bound)
+	for _, m := range r.cluster.Replicas() {
+		r.ok(m.ResumeReplay(r.ctx()))
+	}
+}
+
 // delayReplay has a replica stand still right before every commit record.
 func (r *run) delayReplay() {
 	m := r.replica().m

@@ -177,6 +177,9 @@ type Fence struct {
 	Dirty   bool            `json:"dirty,omitempty"`
 	Backend string          `json:"backend,omitempty"`
 	Writer  lsn.Incarnation `json:"writer"`
+	// Given says that the position covers a token that the session was given, so that it
+	// counts in every mode.
+	Given bool `json:"given,omitempty"`
 	// Seen is the server that the session has read from last and, if Unsettled, may only
 	// read from until a probe has settled what it saw there.
 	Seen *Seen `json:"seen,omitempty"`

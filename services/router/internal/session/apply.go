@@ -216,16 +216,16 @@ func refusal(msg []byte) *Problem {
 // them has taken none; a replica may not know yet what the primary knows.
 func (s *Session) applied() {
 	h := &s.held[s.at]
-	p := s.word
-	s.word = nil
+	p, strange := s.word, s.strange
+	s.word, s.strange = nil, nil
 	how := Clean
-	if s.strange != nil {
+	if strange != nil {
 		how = Broken // who knows what it has lost, if anything failed
 	}
 	switch {
 	case p == nil:
 		*h.settings = s.set.List().Hash()
-		for _, name := range s.strange {
+		for _, name := range strange {
 			delete(h.statements.sql, name)
 		}
 		s.proceed()

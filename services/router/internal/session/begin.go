@@ -411,7 +411,7 @@ func (s *Session) routeBlock() { s.acquire(route.Request{Reason: route.ReasonTra
 // sendBegin begins the block on the granted connection, in front of the statement at the
 // head. They leave in one write, as messages of the extended protocol: if BEGIN fails,
 // the server discards what is behind it up to the next Sync.
-func (s *Session) sendBegin(run *forwarding, simple bool) {
+func (s *Session) sendBegin(run *forwarding, query bool) {
 	if s.block.state != opened {
 		return
 	}
@@ -420,7 +420,7 @@ func (s *Session) sendBegin(run *forwarding, simple bool) {
 	for _, typ := range [...]byte{wire.Parse, wire.Bind, wire.Execute} {
 		s.owed.sent(owed{typ: typ, how: hide, begins: true})
 	}
-	own := simple || s.block.portal
+	own := query || s.block.portal // a simple query ends the unnamed portal by itself
 	if !own {
 		s.owed.sent(owed{typ: wire.Close, how: hide})
 	}

@@ -73,7 +73,7 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 		if s.equips(typ, rest[:min(total, len(rest))]) {
 			return 0
 		}
-		s.sendBegin(run, simple(typ))
+		s.sendBegin(run, typ == wire.Query)
 		if !simple(typ) {
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}

@@ -52,8 +52,9 @@ type equipping struct {
 	// steps are the requests that the server has yet to answer. Those that have no
 	// equipment see to it that a failure of another one is none of the transaction.
 	steps []equipment
-	// all says that none of them is needed by itself.
-	all bool
+	// all says that none of them is needed by itself, drops that the connection only loses
+	// something: what the request needs is still to be looked at.
+	all, drops bool
 	// begun says that part of the answer to the step at hand has come, failed that it has
 	// failed; word is how the first one has.
 	begun, failed bool
@@ -112,6 +113,17 @@ func (s *Session) equips(typ byte, msg []byte) bool {
 	}
 	s.equip(todo, all)
 	return true
+}
+
+// loses has the connection in use lose what is not the client's. What is set on it stays,
+// of which not all may be known.
+func (s *Session) loses(names []string) {
+	todo := make([]equipment, len(names))
+	for i, n := range names {
+		todo[i].name = n
+	}
+	s.equip(todo, true)
+	s.equipping.drops = true
 }
 
 // needs says what of the client's statements the request at the head needs: what it
@@ -344,9 +356,10 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	}
 	e, t := q.steps[0], s.held[s.at].statements
 	switch {
-	case q.failed || e.name == "":
-	case e.st == nil:
+	case e.name == "":
+	case e.st == nil: // one that cannot be deallocated is not there
 		delete(t.sql, e.name)
+	case q.failed:
 	default:
 		t.prepare(e.name, e.st.id)
 	}
@@ -363,9 +376,9 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 // equippedNow goes on with the request. A statement that it needs and that the server has
 // refused fails it; a replica may not know yet what the primary knows.
 func (s *Session) equippedNow() {
-	p, all := s.equipping.word, s.equipping.all
+	p, all, drops := s.equipping.word, s.equipping.all, s.equipping.drops
 	s.equipping = equipping{}
-	s.equipped = true
+	s.equipped = !drops
 	switch {
 	case p == nil || all && s.status != wire.Failed:
 		s.proceed()

@@ -154,7 +154,8 @@ func (s *Session) queryHere(text []byte) bool {
 	default:
 		clear(s.named)
 	}
-	s.unnamed, s.stale = nil, s.status != wire.Idle // as with every simple query
+	s.simpleHere() // as with every simple query
+	s.stale = s.inTransaction()
 	from := len(s.scratch)
 	s.scratch = appendTag(s.scratch, &l)
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)

@@ -95,7 +95,7 @@ func (s *Session) pack(d *Departure) {
 	l := &handoff.Live{
 		Shown: s.shown, Pin: s.pins.String(), LastRoute: &last, Status: string(rune(s.status)), Skipping: s.phase == Skipping,
 		Written: s.written, Stale: s.stale, Warned: s.warned,
-		Fence: handoff.Fence{Position: f.Position, Dirty: f.Dirty, Aside: s.isAside},
+		Fence: handoff.Fence{Position: f.Position, Dirty: f.Dirty, Aside: s.isAside, Given: s.given},
 	}
 	d.Live, d.Writer, d.Home = l, f.Writer, f.Home
 	if f.Home != (fence.Server{}) || f.Unsettled {
@@ -137,6 +137,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 		b.Timeline, b.Unsettled = seen.Timeline, seen.Unsettled
 	}
 	s.fence = fence.Arrive(b)
+	s.given = l.Fence.Given
 	s.aside, s.isAside = elsewhere, l.Fence.Aside
 	if l.LastRoute != nil {
 		s.last = *l.LastRoute

@@ -178,7 +178,7 @@ func (s *Session) runQuery(q *ownQuery) *Problem {
 
 // checkOwn gives the error of a statement about the router's parameters.
 func (s *Session) checkOwn(o *settings.Own) *Problem {
-	if s.status == wire.Failed {
+	if s.failing() {
 		return &aborted
 	}
 	if o.Name == override.FenceName {

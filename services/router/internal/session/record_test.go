@@ -101,6 +101,21 @@ func TestHintsTravel(t *testing.T) {
 	}
 }
 
+// TestTokensTravel moves a relaxed session that was given a token: it is still fenced.
+func TestTokensTravel(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"set strict=off", "start server_version=15.4", `known "SELECT 1" read`,
+		`client Query "SET pgpilot.fence = '7301234567890123456/1@0/0:0/300'"`, "admitted 1@0/300",
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, nil)
+	if got := strings.Join(p.event(`client Query "SELECT 1"`), "\n"); !strings.Contains(got, "acquire read fence 1@0/300") {
+		t.Errorf("a read asks for\n%s", got)
+	}
+}
+
 // TestLongSequence sends a sequence that reads and is longer than what is gathered
 // of one: it goes to the primary and streams there, though its Sync is still to
 // come.

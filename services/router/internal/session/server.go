@@ -457,11 +457,15 @@ func (s *Session) Granted(g *Grant) {
 		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
 	}
 	s.equipped = false
-	if s.strange = s.others(); *h.settings != s.set.List().Hash() || s.strange != nil {
+	switch strange := s.others(); {
+	case *h.settings != s.set.List().Hash():
+		s.strange = strange
 		s.apply()
-		return
+	case strange != nil:
+		s.loses(strange)
+	default:
+		s.proceed()
 	}
-	s.proceed()
 }
 
 // proceed lets the statement at the head, or the read that runs again, go on with

@@ -101,6 +101,9 @@ type Session struct {
 	hint     *hints
 	admitted int
 	warned   bool
+	// given says that the session was given another one's token: its reads are fenced in
+	// every mode.
+	given bool
 	// behind is a query about that whose turn to be answered has not come.
 	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since
@@ -311,6 +314,7 @@ func (s *Session) acquire(r route.Request) {
 	r.Mode = v.Mode
 	r.Strict = r.Mode.Fenced()
 	r.Bound = s.freshest(v)
+	r.Strict = r.Strict || s.given
 	if h := s.hint; h != nil {
 		r.Hinted = h.set.Routed()
 		r.Strict = r.Strict || len(h.tokens) > 0

@@ -123,6 +123,7 @@ func (s *Session) tokenCame(p *Problem) {
 func (s *Session) admittedToken(at lsn.Position, p *Problem) {
 	if p == nil {
 		s.fence.Raise(at)
+		s.given = true
 	}
 	s.tokenCame(p)
 }
