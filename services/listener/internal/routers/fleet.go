@@ -281,7 +281,10 @@ func (f *Fleet) listen(ctx context.Context, l *link) error {
 		l.heard.Store(int64(time.Since(l.made)))
 		if m.Type == handoff.TypeSession {
 			if err := f.receive(ctx, l, m); err != nil {
-				return err
+				// What it has acknowledged is its own: that must be read before the
+				// sessions that are on their way are taken for lost.
+				f.log.Warn("a session could not be answered for", obs.KeyPeer, "router."+l.id, obs.KeyError, err)
+				l.abandon()
 			}
 			continue
 		}
@@ -514,7 +517,13 @@ func (f *Fleet) choose(session string, passed map[*link]bool) (_ *link, _ <-chan
 // offer sends a session to a router and waits for its answer. A router that falls
 // silent is given up: whatever it acknowledged until then still counts.
 func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fds []int, answers <-chan answer) answer {
-	if err := l.conn.SendSession(r, fds...); err != nil {
+	payload, err := r.Encode()
+	if err != nil {
+		f.log.Warn("session cannot be handed over", obs.KeySession, r.Session, obs.KeyError, err)
+		f.unreserve(l, r.Session)
+		return refused
+	}
+	if err := l.conn.SendEncoded(payload, fds...); err != nil {
 		f.log.Warn("session was not handed over", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
 		l.abandon()
 		return <-answers // leave settles it

@@ -115,11 +115,7 @@ func (s *Set) Close() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.lock == nil:
-	case s.shared: // the socket is the other's as well
-		errs = append(errs, s.lock.f.Close())
-	default:
+	if s.lock != nil {
 		errs = append(errs, s.lock.release())
 	}
 	return errors.Join(errs...)
