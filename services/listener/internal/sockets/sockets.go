@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,10 +18,6 @@ type Set struct {
 	// Listeners accept *net.TCPConn and *net.UnixConn.
 	Listeners []net.Listener
 	lock      *lockFile
-
-	mu sync.Mutex
-	// shared says that another listener has them, too.
-	shared bool // guarded by mu
 }
 
 // Open listens on a TCP address and in a folder for Unix sockets; either may be
@@ -113,8 +108,6 @@ func (s *Set) Close() error {
 			errs = append(errs, fmt.Errorf("close listening socket: %w", err))
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.lock != nil {
 		errs = append(errs, s.lock.release())
 	}
