@@ -136,17 +136,19 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	f.lot = lot
 	defer f.lot.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	var watching, links sync.WaitGroup
+	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	wg.Go(func() {
+	watching.Go(func() {
 		if err := lot.Run(ctx); err != nil {
 			f.log.Error("parked sessions are not watched any more", obs.KeyError, err)
 		}
 	})
-	defer f.work.Wait()
-	defer stop()
+	defer func() {
+		stop()
+		links.Wait() // they bring the sessions that are worked on, and settle their offers
+		f.work.Wait()
+	}()
 	listed := map[string]context.CancelFunc{}
 	err = f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
 		gone := listed
@@ -159,7 +161,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			}
 			dialling, unlist := context.WithCancel(ctx)
 			listed[in.ID] = unlist
-			wg.Go(func() { f.maintain(ctx, dialling, in) })
+			links.Go(func() { f.maintain(ctx, dialling, in) })
 		}
 		for _, unlist := range gone {
 			unlist()
