@@ -2,7 +2,9 @@ package handoff
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -196,6 +198,15 @@ func TestBrokenMessagesLeakNoDescriptor(t *testing.T) {
 func live(fields string) []byte {
 	js := `{"v":2,"session":"s","user":"u","database":"d","live":{` + fields + `}}`
 	return append([]byte{0, 0, 0, byte(len(js))}, js...)
+}
+
+// Who gets a record that it does not understand can still say which session it refuses.
+func TestARecordOfALaterVersionNamesItsSession(t *testing.T) {
+	js := fmt.Sprintf(`{"v":%d,"session":"1-a-7","user":"u","database":"d","live":{"status":"?"}}`, RecordVersion+1)
+	r, err := DecodeRecord(append(binary.BigEndian.AppendUint32(nil, uint32(len(js))), js...))
+	if err == nil || r == nil || r.Session != "1-a-7" || r.Live != nil {
+		t.Errorf("%+v, %v; want an error and the session's name", r, err)
+	}
 }
 
 func TestDecodeRecordRefuses(t *testing.T) {

@@ -122,7 +122,8 @@ func mangled(js []byte) bool {
 	}
 }
 
-// DecodeRecord reads a record's payload. Unread aliases b.
+// DecodeRecord reads a record's payload. Unread aliases b. With an error the record is nil,
+// or is good for nothing but saying which session is refused.
 func DecodeRecord(b []byte) (*Record, error) {
 	if len(b) < 4 {
 		return nil, errors.New("decode session record: shorter than its length")
@@ -136,16 +137,24 @@ func DecodeRecord(b []byte) (*Record, error) {
 		return nil, fmt.Errorf("decode session record: %w", err)
 	}
 	if r.V < 1 || r.V > RecordVersion {
-		return nil, fmt.Errorf("decode session record: version %d is not one of 1 to %d; update this service", r.V, RecordVersion)
+		return nameOf(&r), fmt.Errorf("decode session record: version %d is not one of 1 to %d; update this service", r.V, RecordVersion)
 	}
 	if r.Session == "" || r.User == "" || r.Database == "" {
 		return nil, errors.New("decode session record: it names no session, user or database")
 	}
 	if r.Live != nil {
 		if err := r.Live.check(); err != nil {
-			return nil, fmt.Errorf("decode session record: %w", err)
+			return nameOf(&r), fmt.Errorf("decode session record: %w", err)
 		}
 	}
 	r.Unread = b[4+n:]
 	return &r, nil
+}
+
+// nameOf gives what is to be trusted of a record that is not understood.
+func nameOf(r *Record) *Record {
+	if r.Session == "" {
+		return nil
+	}
+	return &Record{Session: r.Session}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	osexec "os/exec"
@@ -15,12 +16,29 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lab"
 )
 
+// occupyPort takes a port until the test ends. The one before it is free, and neither is
+// one that the kernel gives to outgoing connections, which come and go.
+func occupyPort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 30000 + rand.IntN(2000)
+		before, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-1))
+		if err != nil {
+			continue
+		}
+		must(t, before.Close())
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			t.Cleanup(func() { l.Close() })
+			return port
+		}
+	}
+	t.Fatal("none of a hundred pairs of ports is free")
+	return 0
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	taken := l.Addr().(*net.TCPAddr).Port
+	taken := occupyPort(t)
 	occupied := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(occupied, "notes.txt"), nil, 0o600))
 	script := t.TempDir() // says it is an old server

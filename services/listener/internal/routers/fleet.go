@@ -136,17 +136,19 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	f.lot = lot
 	defer f.lot.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	var watching, links sync.WaitGroup
+	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	wg.Go(func() {
+	watching.Go(func() {
 		if err := lot.Run(ctx); err != nil {
 			f.log.Error("parked sessions are not watched any more", obs.KeyError, err)
 		}
 	})
-	defer f.work.Wait()
-	defer stop()
+	defer func() {
+		stop()
+		links.Wait() // they bring the sessions that are worked on, and settle their offers
+		f.work.Wait()
+	}()
 	listed := map[string]context.CancelFunc{}
 	err = f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
 		gone := listed
@@ -159,7 +161,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			}
 			dialling, unlist := context.WithCancel(ctx)
 			listed[in.ID] = unlist
-			wg.Go(func() { f.maintain(ctx, dialling, in) })
+			links.Go(func() { f.maintain(ctx, dialling, in) })
 		}
 		for _, unlist := range gone {
 			unlist()
@@ -281,7 +283,10 @@ func (f *Fleet) listen(ctx context.Context, l *link) error {
 		l.heard.Store(int64(time.Since(l.made)))
 		if m.Type == handoff.TypeSession {
 			if err := f.receive(ctx, l, m); err != nil {
-				return err
+				// What it has acknowledged is its own: that must be read before the
+				// sessions that are on their way are taken for lost.
+				f.log.Warn("a session could not be answered for", obs.KeyPeer, "router."+l.id, obs.KeyError, err)
+				l.abandon()
 			}
 			continue
 		}
@@ -514,7 +519,13 @@ func (f *Fleet) choose(session string, passed map[*link]bool) (_ *link, _ <-chan
 // offer sends a session to a router and waits for its answer. A router that falls
 // silent is given up: whatever it acknowledged until then still counts.
 func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fds []int, answers <-chan answer) answer {
-	if err := l.conn.SendSession(r, fds...); err != nil {
+	payload, err := r.Encode()
+	if err != nil {
+		f.log.Warn("session cannot be handed over", obs.KeySession, r.Session, obs.KeyError, err)
+		f.unreserve(l, r.Session)
+		return refused
+	}
+	if err := l.conn.SendEncoded(payload, fds...); err != nil {
 		f.log.Warn("session was not handed over", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
 		l.abandon()
 		return <-answers // leave settles it

@@ -54,8 +54,11 @@ func (f *Fleet) receive(ctx context.Context, l *link, m *handoff.Message) error 
 		handoff.CloseFDs(m.FDs)
 		return fmt.Errorf("receive session: %w", err)
 	}
-	want := 1
-	if rec.Live != nil {
+	want := len(m.FDs)
+	if err == nil {
+		want = 1
+	}
+	if err == nil && rec.Live != nil {
 		want += len(rec.Live.Leases)
 	}
 	if len(m.FDs) != want {

@@ -60,9 +60,6 @@ func (s *Set) Share(metrics net.Listener) (kinds []string, fds []int, err error)
 	if len(fds) > handoff.MaxFDs {
 		return nil, fds, fmt.Errorf("share sockets: %d are more than %d", len(fds), handoff.MaxFDs)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shared = true
 	return kinds, fds, nil
 }
 
@@ -75,8 +72,7 @@ func Adopt(kinds []string, fds []int, t config.TCP) (s *Set, metrics net.Listene
 		if err == nil {
 			return
 		}
-		s.shared = true // it is the other's
-		_ = s.Close()   // the first error is the one to report
+		_ = s.Close() // the first error is the one to report
 		if metrics != nil {
 			_ = metrics.Close()
 		}

@@ -82,6 +82,39 @@ func TestSharedSocketsLoseNobody(t *testing.T) {
 	}
 }
 
+// Of two that share, the one that came second may end first.
+func TestTheUnixSocketIsTheLastOnes(t *testing.T) {
+	first, err := Open(t.Context(), "127.0.0.1:0", t.TempDir(), config.TCP{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, fds, err := first.Share(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := Adopt(kinds, fds, config.TCP{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := first.Listeners[1].Addr().String()
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatalf("the first one's socket: %v", err)
+	}
+	c.Close()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{socket, socket + ".lock"} {
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", filepath.Base(name), err)
+		}
+	}
+}
+
 // What cannot be used is closed.
 func TestAdoptRefuses(t *testing.T) {
 	for name, kinds := range map[string][]string{"an unknown kind": {"udp"}, "a lock alone": {kindLock}, "too few": {kindTCP, kindTCP}} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,10 +18,6 @@ type Set struct {
 	// Listeners accept *net.TCPConn and *net.UnixConn.
 	Listeners []net.Listener
 	lock      *lockFile
-
-	mu sync.Mutex
-	// shared says that another listener has them, too.
-	shared bool // guarded by mu
 }
 
 // Open listens on a TCP address and in a folder for Unix sockets; either may be
@@ -113,13 +108,7 @@ func (s *Set) Close() error {
 			errs = append(errs, fmt.Errorf("close listening socket: %w", err))
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.lock == nil:
-	case s.shared: // the socket is the other's as well
-		errs = append(errs, s.lock.f.Close())
-	default:
+	if s.lock != nil {
 		errs = append(errs, s.lock.release())
 	}
 	return errors.Join(errs...)

@@ -126,12 +126,31 @@ func (l *lockFile) write(port string) error {
 	return nil
 }
 
-// release removes the socket, if it was bound, and the lock file, in this order: as
-// long as the lock exists nobody else binds.
+// release removes the socket, if it was bound, and the lock file, in this order: as long
+// as the lock exists nobody else binds. Another listener that has the lock, too, keeps
+// both: the lock belongs to all copies of its descriptor.
 func (l *lockFile) release() error {
-	names := []string{l.socket + ".lock"}
+	if err := l.f.Close(); err != nil {
+		return fmt.Errorf("close lock file: %w", err)
+	}
+	path := l.socket + ".lock"
+	if l.socket == "" {
+		return nil // never known
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open lock file: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil // somebody has it
+	}
+	names := []string{path}
 	if l.bound {
-		names = []string{l.socket, l.socket + ".lock"}
+		names = []string{l.socket, path}
 	}
 	var errs []error
 	for _, name := range names {
@@ -139,5 +158,5 @@ func (l *lockFile) release() error {
 			errs = append(errs, fmt.Errorf("remove %s: %w", name, err))
 		}
 	}
-	return errors.Join(append(errs, l.f.Close())...)
+	return errors.Join(errs...)
 }

@@ -224,6 +224,7 @@ func (e *Engine) queue(c *client, p *site, fill bool) {
 		})
 		return
 	}
+	e.leaveBehind(c)
 	c.wait.in = p
 	p.Wait(c.login.Startup, c)
 	// Counted from here, so that sessions that come while connections are being made
@@ -237,6 +238,7 @@ func (e *Engine) queue(c *client, p *site, fill bool) {
 
 // strand makes a session wait for a primary to appear.
 func (e *Engine) strand(c *client) {
+	e.leaveBehind(c)
 	if !slices.Contains(e.stranded, c) {
 		e.stranded = append(e.stranded, c)
 	}

@@ -16,7 +16,6 @@ import (
 type admission struct {
 	c     *client
 	token fence.Token
-	place fence.Place // among those who wait for a probe
 	due   poll.Timer
 	again poll.Timer
 }
@@ -44,7 +43,7 @@ func (c *client) admit(t fence.Token) {
 
 // admit holds the token against the next probe that starts.
 func (p *probe) admit(a *admission) {
-	p.group.Join(settlement{admits: a}, &a.place)
+	p.group.Join(settlement{admits: a}, &a.c.admits)
 	p.start()
 }
 
@@ -83,6 +82,7 @@ func notAdmitted(err error) *session.Problem {
 func (e *Engine) admitted(a *admission, at lsn.Position, lost bool, p *session.Problem) {
 	c := a.c
 	c.withdrawToken()
+	c.follow() // a token of a later timeline must not make less of what is known on an earlier one
 	if lost {
 		e.metrics.FenceLost.Inc()
 		c.log.Warn("a write that a fence token stands for is not part of what the primary has", "token", a.token.String(), "kept", at.LSN.String())
@@ -90,6 +90,7 @@ func (e *Engine) admitted(a *admission, at lsn.Position, lost bool, p *session.P
 	c.s.Admitted(at, lost, p)
 	c.perform()
 	c.resume()
+	c.waitedForFence()
 }
 
 // withdrawToken forgets the token that the session waits for, if it does.

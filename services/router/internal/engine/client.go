@@ -46,6 +46,7 @@ type client struct {
 	reads    bool        // it has read since its fence was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
+	admits   fence.Place // the same, for a token
 	fenceDue poll.Timer
 	// admission is the token that the session waits for, nil for none.
 	admission *admission

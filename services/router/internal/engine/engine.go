@@ -101,6 +101,8 @@ type Engine struct {
 	departing map[string]*departure
 	leavers   []*client
 	orphan    poll.Timer
+	// lastWay is when there was a listener last for the sessions of a router that stops.
+	lastWay time.Time
 	// shed is how many sessions are still to be given away for want of work, at shedding.
 	shed     int
 	shedding poll.Timer

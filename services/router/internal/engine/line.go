@@ -90,6 +90,10 @@ func (l *line) connected(to *serverSite, m *upstream.Made) {
 	e := l.b.e
 	run := e.tracker.Observe(l.backend, m.Run)
 	l.pipe = pipe{}
+	if l.b.lines[l.backend] != l { // it was given up meanwhile
+		poll.Hangup(m.FD)
+		return
+	}
 	if run == 0 || to != e.servers[l.backend] {
 		poll.Hangup(m.FD)
 		l.fail(errors.New("the server has restarted meanwhile"))

@@ -45,7 +45,7 @@ func (e *Engine) Stop(within time.Duration) {
 				c.perform()
 			}
 		})
-		e.timers.Set(&e.orphan, e.now.Add(min(within, orphanTimeout)), e.endOrphans)
+		e.endOrphans()
 		for _, c := range e.clients {
 			e.dismiss(c)
 		}
@@ -60,10 +60,15 @@ func (e *Engine) dismiss(c *client) {
 	e.wouldLeave(c)
 }
 
-// endOrphans ends the sessions of a router that stops when nobody takes them.
+// endOrphans ends the sessions of a router that stops when nobody has taken any for a
+// while. A listener that has just refused one, or that is being connected to again, is
+// missing for a moment only.
 func (e *Engine) endOrphans() {
-	if e.opts.Way() != nil {
-		e.timers.Set(&e.orphan, e.now.Add(orphanTimeout), e.endOrphans)
+	if e.opts.Way() != nil || e.lastWay.IsZero() {
+		e.lastWay = e.now
+	}
+	if e.now.Sub(e.lastWay) < orphanTimeout {
+		e.timers.Set(&e.orphan, e.now.Add(orphanTimeout/10), e.endOrphans)
 		return
 	}
 	for _, c := range e.clients {
@@ -96,6 +101,9 @@ func (c *client) movable() bool {
 	for slot, s := range c.conns {
 		if s == nil {
 			continue
+		}
+		if s.relayed && s == c.stepped && s.stepper == c {
+			return false // what its sequences gave would be lost
 		}
 		if s.broken || s.cancels > 0 || len(s.out) > 0 || len(s.unread) > 0 || s.relayed && c.s.Keeps(session.Slot(slot)) {
 			return false
@@ -159,6 +167,7 @@ func (e *Engine) depart(c *client, way *intake.Link) {
 		}
 		for i, s := range kept {
 			s.lease(&l.Leases[i])
+			l.Leases[i].Stepped = l.Leases[i].Stepped || s.stepper == c
 			d.fds = append(d.fds, s.fd)
 		}
 		if s := c.stepped; s != nil && s.stepper == c && !s.relayed && !s.broken && len(l.Leases) < handoff.MaxFDs-1 && s.site.Claim(s) {
@@ -271,7 +280,7 @@ const (
 // Shed gives that many of the sessions away that have nothing to do; from any goroutine.
 func (e *Engine) Shed(n int) {
 	e.Post(func() {
-		e.shed = n
+		e.shed = max(0, n)
 		if !e.shedding.Active() {
 			e.shedSome()
 		}
@@ -310,7 +319,7 @@ func (c *client) resting() bool {
 func (e *Engine) cancelUnderway(key handoff.CancelKey) bool {
 	for _, d := range e.departing {
 		if d.rec.Cancel.PID == key.PID && equalSecret(d.rec.Cancel.Secret, key.Secret) {
-			d.canceled = true
+			d.canceled = len(d.rec.Unread) > 0 // otherwise it runs nothing that it could be meant for
 			return true
 		}
 	}

@@ -75,6 +75,15 @@ func (c *client) fenceReady() {
 	c.s.FenceReady()
 	c.perform()
 	c.resume()
+	c.waitedForFence()
+}
+
+// waitedForFence ends the account of a wait for the fence that no connection is wanted
+// after: the next one begins anew.
+func (c *client) waitedForFence() {
+	if !c.awaiting && c.admission == nil {
+		c.wait.fenced = false
+	}
 }
 
 // withdraw forgets whatever the session waits for.

@@ -81,7 +81,8 @@ func (s *Session) answerAlone(seq []byte) int {
 			s.encodeProblem(p)
 		}
 	}
-	s.here.st = nil // portals end with their transaction
+	s.here.st = nil       // portals end with their transaction
+	s.token = tokenWait{} // what was waited for need not have been executed
 	s.endOwn()
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
 	s.toClient(from)

@@ -104,6 +104,9 @@ func (s *Session) Settled(mark uint64, at fence.Probe) bool {
 // whether what it showed is to be settled.
 func (s *Session) saw(slot Slot, h *held) bool {
 	mode := s.mode()
+	if !mode.Remembers() { // what ends may have begun in another one
+		mode = s.asked.Mode
+	}
 	if !mode.Remembers() || !h.ok {
 		return false
 	}

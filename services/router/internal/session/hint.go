@@ -136,7 +136,7 @@ func (s *Session) Admitted(at lsn.Position, lost bool, p *Problem) {
 		return
 	}
 	s.admitted++
-	s.fence.Raise(at)
+	s.raise(at)
 	s.read()
 }
 

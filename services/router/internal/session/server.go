@@ -431,7 +431,7 @@ func (s *Session) Granted(g *Grant) {
 	h := &s.held[g.Slot]
 	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
 	h.timeline = g.Replayed.Timeline
-	if g.Slot == PrimarySlot {
+	if g.Slot == PrimarySlot && s.asked.Mode.Remembers() { // in other modes nothing was waited for
 		s.isAside = false
 	}
 	if h.statements == nil {

@@ -101,6 +101,9 @@ func formatOf(formats []int16, i int) int16 {
 	case 1:
 		return formats[0]
 	}
+	if i >= len(formats) { // bound where there were fewer columns
+		return 0
+	}
 	return formats[i]
 }
 

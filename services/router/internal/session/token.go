@@ -119,10 +119,17 @@ func (s *Session) tokenCame(p *Problem) {
 	s.enter(Idle)
 }
 
+// raise has the session read at least as far as a token says. What that stands for may
+// have been read on a replica, and not be visible on the primary yet.
+func (s *Session) raise(at lsn.Position) {
+	s.fence.Raise(at)
+	s.aside, s.isAside = elsewhere, true
+}
+
 // admittedToken takes what has become of the token of SET.
 func (s *Session) admittedToken(at lsn.Position, p *Problem) {
 	if p == nil {
-		s.fence.Raise(at)
+		s.raise(at)
 		s.given = true
 	}
 	s.tokenCame(p)

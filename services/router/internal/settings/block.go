@@ -284,6 +284,9 @@ func ParseTime(s string) (d time.Duration, ok bool) {
 		i++
 	}
 	n, err := strconv.ParseInt(s[:i], 10, 32)
+	if i > 1 && s[0] == '0' {
+		return 0, false // octal, for the server
+	}
 	unit, known := units[string(bytes.TrimLeft([]byte(s[i:]), " \t"))]
 	if err != nil || !known || n > int64(maxTime/unit) {
 		return 0, false

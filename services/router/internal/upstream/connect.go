@@ -91,7 +91,7 @@ func (c *Connector) connect(ctx context.Context, who Credentials, database strin
 	// starts, so the run seen now is this connection's, or the connection is dead.
 	if m.Run, err = c.witness.read(ctx); err != nil {
 		handoff.CloseFDs([]int{m.FD})
-		return nil, err
+		return nil, unidentified{err}
 	}
 	return m, nil
 }

@@ -47,10 +47,17 @@ func (q *queue) do(ctx context.Context, login func() error) error {
 	return err
 }
 
+// unidentified is the error of a login that succeeded, on a server that did not say which
+// run it is: it says nothing of other logins.
+type unidentified struct{ error }
+
+func (u unidentified) Unwrap() error { return u.error }
+
 // unanswered reports whether an error says that the server does not answer, rather than
 // what it answers.
 func unanswered(err error) bool {
 	var refusal *pgconn.PgError
 	var network net.Error
-	return err != nil && !errors.As(err, &refusal) && (pgconn.Timeout(err) || errors.As(err, &network))
+	var logged unidentified
+	return err != nil && !errors.As(err, &refusal) && !errors.As(err, &logged) && (pgconn.Timeout(err) || errors.As(err, &network))
 }

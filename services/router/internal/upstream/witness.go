@@ -102,7 +102,7 @@ func (w *witness) look() (lsn.Incarnation, error) {
 			}
 			w.conn = conn
 		}
-		run, err := readRun(ctx, w.conn)
+		run, err := w.question(ctx, fresh)
 		if err == nil {
 			return run, nil
 		}
@@ -111,6 +111,16 @@ func (w *witness) look() (lsn.Incarnation, error) {
 			return lsn.Incarnation{}, fmt.Errorf("read the server's run: %w", err)
 		}
 	}
+}
+
+// question asks once. An earlier connection may hang, so it has only a part of the time.
+func (w *witness) question(ctx context.Context, fresh bool) (lsn.Incarnation, error) {
+	if !fresh {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.timeout/3)
+		defer cancel()
+	}
+	return readRun(ctx, w.conn)
 }
 
 func (w *witness) hangUp() {
