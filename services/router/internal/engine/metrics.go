@@ -73,7 +73,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		PrimaryChanges: counter("pgpilot_router_primary_changes_total", "Times another server, or none, became the primary for this router."),
 		opened:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_breaker_opened_total", Help: "Times a server was left alone because of this router's own evidence: refused, lost or silent."}, []string{"backend", "evidence"}),
 		breakerState:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_breaker_state", Help: "This router's circuit breaker of a server: 0 closed (used), 1 half-open (being probed), 2 open (left alone)."}, []string{"backend"}),
-		MaybeLost:      counter("pgpilot_fence_maybe_lost_total", "Writes answered by a run of the primary that ended before their position was known."),
+		MaybeLost:      counter("pgpilot_fence_maybe_lost_total", "Writes, and reads in the modes causal and linear, answered by a run of the primary that ended before their position was known."),
 		Probes:         counter("pgpilot_fence_probes_total", "Probes of the primary's insert position."),
 		Settled:        counter("pgpilot_fence_settled_total", "Fences settled by probes."),
 		Nudges:         counter("pgpilot_fence_nudges_total", "Records written so that the primary flushes a position that reads want."),
