@@ -2,9 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,23 +13,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/bus/bustest"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
-
-// refusals is a NATS server's log, of which only what it refuses counts.
-type refusals struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (r *refusals) Noticef(string, ...any)         {}
-func (r *refusals) Warnf(string, ...any)           {}
-func (r *refusals) Debugf(string, ...any)          {}
-func (r *refusals) Tracef(string, ...any)          {}
-func (r *refusals) Fatalf(format string, v ...any) { r.Errorf(format, v...) }
-func (r *refusals) Errorf(format string, v ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines = append(r.lines, fmt.Sprintf(format, v...))
-}
 
 // The permissions that docs/bus.md asks for are enough for what classifiers tell and ask
 // on a NATS of the operators.
@@ -45,7 +26,7 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &refusals{}
+	log := &bustest.Refusals{}
 	n.SetLoggerV2(log, false, false, false)
 	n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
@@ -88,10 +69,8 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 		err := bus.Collect(t.Context(), router, bus.SubjectVerdictSnapshot, time.Second, nil, func(m bus.VerdictSnapshot) { tell[m.Publisher] = true })
 		return err == nil && len(tell) == 2
 	})
-	log.mu.Lock()
-	defer log.mu.Unlock()
-	if len(log.lines) != 0 {
-		t.Errorf("the NATS server refuses: %q", log.lines)
+	if lines := log.All(); len(lines) != 0 {
+		t.Errorf("the NATS server refuses: %q", lines)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,31 +27,8 @@ import (
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
-// refusals is a NATS server's log, of which only what it refuses counts.
-type refusals struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (r *refusals) Noticef(string, ...any)         {}
-func (r *refusals) Warnf(string, ...any)           {}
-func (r *refusals) Debugf(string, ...any)          {}
-func (r *refusals) Tracef(string, ...any)          {}
-func (r *refusals) Fatalf(format string, v ...any) { r.Errorf(format, v...) }
-func (r *refusals) Errorf(format string, v ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines = append(r.lines, fmt.Sprintf(format, v...))
-}
-
-func (r *refusals) all() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), r.lines...)
-}
-
 // startNATS runs a NATS server that is none of pgpilot's.
-func startNATS(t *testing.T, o *server.Options) (*server.Server, *refusals) {
+func startNATS(t *testing.T, o *server.Options) (*server.Server, *bustest.Refusals) {
 	t.Helper()
 	o.Host, o.NoSigs = "127.0.0.1", true
 	if o.Port == 0 {
@@ -62,12 +38,12 @@ func startNATS(t *testing.T, o *server.Options) (*server.Server, *refusals) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &refusals{}
+	log := &bustest.Refusals{}
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(patience) {
-		t.Fatalf("the NATS server does not start: %v", log.all())
+		t.Fatalf("the NATS server does not start: %v", log.All())
 	}
 	return s, log
 }
@@ -164,7 +140,7 @@ func TestANATSOfTheOperators(t *testing.T) {
 				s, log := startNATS(t, &o)
 				b.URL = scheme + "://" + s.Addr().String()
 				watch(t, c, b)
-				if lines := log.all(); len(lines) != 0 {
+				if lines := log.All(); len(lines) != 0 {
 					t.Errorf("the NATS server complains: %q", lines)
 				}
 			})
@@ -234,7 +210,7 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 		}
 	}
 	lp.stop()
-	if lines := log.all(); len(lines) != 0 {
+	if lines := log.All(); len(lines) != 0 {
 		t.Errorf("the NATS server refuses: %q", lines)
 	}
 }
@@ -259,7 +235,7 @@ func TestANATSThatComesLater(t *testing.T) {
 		r := lp.health.Report()
 		return !r.Ready && strings.Contains(r.Parts[partBus], "not reachable")
 	})
-	if lines := log.all(); len(lines) != 0 {
+	if lines := log.All(); len(lines) != 0 {
 		t.Errorf("the NATS server complains: %q", lines)
 	}
 }

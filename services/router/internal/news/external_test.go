@@ -1,9 +1,7 @@
 package news
 
 import (
-	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,23 +17,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
-
-// refusals is a NATS server's log, of which only what it refuses counts.
-type refusals struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (r *refusals) Noticef(string, ...any)         {}
-func (r *refusals) Warnf(string, ...any)           {}
-func (r *refusals) Debugf(string, ...any)          {}
-func (r *refusals) Tracef(string, ...any)          {}
-func (r *refusals) Fatalf(format string, v ...any) { r.Errorf(format, v...) }
-func (r *refusals) Errorf(format string, v ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines = append(r.lines, fmt.Sprintf(format, v...))
-}
 
 // attentive is a reader that also tells of positions and topologies.
 type attentive struct {
@@ -59,7 +40,7 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &refusals{}
+	log := &bustest.Refusals{}
 	n.SetLoggerV2(log, false, false, false)
 	n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
@@ -170,9 +151,7 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 	case <-within:
 		t.Fatal("the want did not come")
 	}
-	log.mu.Lock()
-	defer log.mu.Unlock()
-	if len(log.lines) != 0 {
-		t.Errorf("the NATS server refuses: %q", log.lines)
+	if lines := log.All(); len(lines) != 0 {
+		t.Errorf("the NATS server refuses: %q", lines)
 	}
 }
