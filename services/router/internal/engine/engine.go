@@ -258,7 +258,7 @@ func (e *Engine) everySecond() {
 	e.retryStranded()
 	e.lookAgain()
 	e.probe.start()
-	e.barrier.look()
+	e.barrier.start()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 

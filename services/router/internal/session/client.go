@@ -309,8 +309,8 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return len(rest)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
-	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total) || typ != wire.Sync && s.mode() == fence.Linear):
-		return s.wait() // it is judged and routed by itself
+	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && s.apart(typ, total, rest):
+		return s.wait()
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
 		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
@@ -321,6 +321,20 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return s.stream(typ, total, rest, all, at, run)
 	}
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+}
+
+// apart reports whether a message that begins a further request is to be judged and
+// routed by itself, once what is before it is answered.
+func (s *Session) apart(typ byte, total int, rest []byte) bool {
+	switch {
+	case simple(typ):
+		return true
+	case typ == wire.Sync:
+		return false
+	case typ == wire.Parse && !s.judged(rest, total):
+		return true
+	}
+	return s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
 }
 
 // judged reports whether the verdict on a Parse that begins a further sequence is

@@ -281,6 +281,7 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 			return total
 		}
 		o.scope = none
+		s.retunes = s.retunes || !l.shows()
 	case deallocate:
 		st := s.named[l.name]
 		if st == nil {

@@ -153,6 +153,8 @@ type Session struct {
 	// sweeps says that what is being answered may remove prepared statements, or
 	// change what statements mean that are parsed behind it.
 	sweeps bool
+	// retunes says that it changes what the session asks of the router.
+	retunes bool
 
 	owed answers
 	// blocked says that the client's next message must wait until the sequences before

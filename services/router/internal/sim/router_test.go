@@ -241,6 +241,45 @@ func (r *router) topology(m *bus.Topology) {
 	}
 }
 
+// leave takes a server out of use that nobody uses at the moment, if all others are in use.
+func (r *router) leave(i int) {
+	uses := func(c *client) bool {
+		of := func(with *conn) bool { return with != nil && with.srv.id == i }
+		return of(c.conns[0]) || of(c.conns[1]) || c.asks && c.waits == i
+	}
+	if i == r.tracker.Table().Primary || r.left() >= 0 || slices.ContainsFunc(r.clients, uses) || r.probe.open != nil && r.probe.server.Backend == i {
+		return
+	}
+	for _, c := range r.idle[i] {
+		c.close()
+	}
+	r.idle[i] = nil
+	r.tracker.Leave(i)
+	r.tracker.Release(i)
+	r.barrier.leave(i)
+}
+
+// left gives the server that is not in use, -1 for none.
+func (r *router) left() int {
+	for i := range servers {
+		if r.tracker.Free(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// ofConfiguration lists what can happen to the configuration.
+func (r *router) ofConfiguration(add func(int, string, func())) {
+	if i := r.left(); i >= 0 {
+		add(1, "replica is configured again", func() {
+			if at, ok := r.tracker.Add(r.w.servers[i].name, r.w.time()); !ok || at != i {
+				broken("server %d is taken up as %d", i, at)
+			}
+		})
+	}
+}
+
 // check probes servers that have been left alone.
 func (r *router) check() {
 	due, _ := r.tracker.Probes(r.w.time())

@@ -136,6 +136,7 @@ func (w *world) possible(list []happening) []happening {
 	add := func(weight int, name string, do func()) { list = append(list, happening{weight, name, do}) }
 	w.ofClients(add)
 	w.ofServers(add)
+	w.router.ofConfiguration(add)
 	w.router.barrier.possible(add)
 	p := &w.router.probe
 	switch {
@@ -259,6 +260,7 @@ func (w *world) ofServers(add func(int, string, func())) {
 			if p != nil {
 				w.fault(add, "replica is rebuilt", func() { s.rebuild(p) })
 			}
+			w.fault(add, "replica leaves the configuration", func() { w.router.leave(s.id) })
 		}
 	}
 }
