@@ -303,7 +303,9 @@ func (e *Engine) apply(c *config.Config) error {
 		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
 		LazyBegin:  c.Routing.LazyBegin,
-		MaxText:    c.Classify.MaxText,
+
+		ReadOnlyOnReplicas: c.Routing.ReadOnlyTransactions,
+		MaxText:            c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
 	}

@@ -128,7 +128,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 	if is == unfinished && s.emulates(&here.block) {
 		return 0
 	}
-	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
+	if s.survey(rest, s.pins != 0 || s.status != wire.Idle && !s.mayStay()) == known {
 		if is == finished && s.emulates(&here.block) {
 			return s.sequenceHere(&here)
 		}
@@ -140,7 +140,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 			}
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
-		s.verdict = s.seq.verdict
+		s.verdict, s.executing = s.seq.verdict, nil
 		if s.seq.own {
 			s.verdict.Kind = verdict.Write
 		}
@@ -159,7 +159,8 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 	s.seq.scanned = 0
 	s.keepStatements()
 	if s.at == ReplicaSlot {
-		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
+		run.flush() // BEGIN, if it is the first of a block
+		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, !s.block.replica || s.movable(), true
 		s.replay()
 		return size
 	}
@@ -221,7 +222,7 @@ func (s *Session) query(total int, rest []byte) int {
 			s.verdict = v
 		}
 	}
-	s.known = false
+	s.known, s.seq.portals = false, false
 	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
 		return total
 	}
@@ -236,6 +237,8 @@ func (s *Session) route() {
 	v := s.verdict
 	s.tried = 0
 	switch {
+	case s.block.replica:
+		s.routeThere()
 	case s.block.here():
 		s.routeBlock()
 	case s.status != wire.Idle:

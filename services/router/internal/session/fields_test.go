@@ -37,6 +37,7 @@ var travels = map[string]map[string]string{
 	},
 	"session.block": {
 		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
+		"replica": "Lease.Replica, Block.State", "ran": "Block.Ran",
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",

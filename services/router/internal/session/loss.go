@@ -25,6 +25,8 @@ func (s *Session) ServerLost(slot Slot) {
 	case bound:
 		s.loseState()
 	case slot != s.at:
+	case s.phase == Idle:
+		s.limitIdle() // its transaction is nobody's any more
 	case s.phase == Granted:
 		s.route() // nothing has been sent yet
 	case s.phase == Applying:
@@ -39,7 +41,11 @@ func (s *Session) ServerLost(slot Slot) {
 		// brings servers down, each of them has had it once.
 		s.dropOwed()
 		s.tried = s.tried.With(h.by.Backend)
-		s.read()
+		if s.block.here() {
+			s.routeBlock()
+		} else {
+			s.read()
+		}
 	case s.phase == Busy:
 		s.loseStatement()
 	}
@@ -103,12 +109,21 @@ func (s *Session) loseStatement() {
 // dropOwed forgets what a lost connection owes.
 func (s *Session) dropOwed() {
 	s.takeBack(s.owed.drop(), false)
+	if s.block.replica || s.block.state == opened { // it goes on elsewhere
+		s.unsent()
+		return
+	}
 	begun := s.set.Begun()
 	s.set.Failed() // for what has been answered, too: nobody knows whether it stayed
 	s.set.Ready(true)
 	if begun {
 		s.changed()
 	}
+	s.unsent()
+}
+
+// unsent forgets what waited for answers of the connection.
+func (s *Session) unsent() {
 	s.unask()
 	s.missing, s.blocked, s.forgetting, s.retreating = nil, false, false, false
 }
@@ -191,6 +206,9 @@ func (s *Session) idle() {
 func (s *Session) Cancel() {
 	switch s.phase {
 	case Judging, Settling, Queued:
+		if s.block.replica && s.movable() {
+			s.leaveReplica()
+		}
 		if s.inTransaction() {
 			return
 		}

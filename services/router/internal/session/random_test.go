@@ -15,6 +15,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // writer makes up what a client sends.
@@ -140,9 +141,45 @@ func (c *writer) group() {
 		c.sequence()
 	case n < 14:
 		c.sql()
+	case n < 15:
+		c.readOnly()
 	default:
 		c.prepared()
 	}
+}
+
+// readOnly writes a transaction that only reads, more or less.
+func (c *writer) readOnly() {
+	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
+	run := func(text string) {
+		switch c.r.IntN(3) {
+		case 0:
+			c.send("Query", text)
+		case 1:
+			c.send("Parse", "", text)
+			c.send("Bind", any("", "", "", "x"))
+			c.send("Describe", "P")
+			c.send("Execute", "", any("0", "0", "0", "2"))
+			c.send("Sync")
+		case 2:
+			c.send("Bind", "", any("a", "b", "c"))
+			c.send("Execute", "")
+			c.send("Sync")
+		}
+	}
+	run(any("BEGIN READ ONLY", "BEGIN READ ONLY", "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ"))
+	for range c.r.IntN(6) {
+		c.ids++
+		switch c.r.IntN(10) {
+		case 0:
+			c.send("Query", any("write 0", "fail r", "standby 0", "SAVEPOINT s", "SHOW pgpilot.freshness", "modes 0", "SET LOCAL a TO l1", "BEGIN", "SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN")+fmt.Sprintf(" i%04d", c.ids))
+		case 1:
+			c.group()
+		default:
+			run(fmt.Sprintf(any("rows 2 i%04d", "value 0 i%04d", "rows 40 i%04d", "recall 0 i%04d", "settings 0 i%04d"), c.ids))
+		}
+	}
+	run(any("COMMIT", "COMMIT", "ROLLBACK", "END", "COMMIT AND CHAIN"))
 }
 
 // prepared writes a sequence about prepared statements: few names and few texts,
@@ -369,7 +406,8 @@ func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int
 	w.moves, w.tamper, w.o.blind = moves, tamper, blind
 	w.o.settings.PerSession = r.IntN(3) == 0
 	w.o.settings.LazyBegin = r.IntN(4) > 0
-	w.o.beginnings = session.Beginnings{Known: true, IdleInTransaction: time.Minute}
+	w.o.settings.ReadOnlyOnReplicas = r.IntN(4) > 0
+	w.o.beginnings = session.Beginnings{Known: true, IdleInTransaction: time.Minute, Isolation: settings.ReadCommitted}
 	w.o.settings.MaxStatements = 1 + r.IntN(4)
 	w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 	w.o.perform()

@@ -40,7 +40,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if s.retreating {
 		return s.fromRetreat(b)
 	}
-	if s.retry && s.missing == nil {
+	if s.retry && s.missing == nil && !s.owed.front().begins {
 		switch p, problem := outlook(b); {
 		case p == dying:
 			s.ServerLost(slot)
@@ -81,6 +81,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			break
 		}
 		what := lose
+		begins := s.retry && s.owed.front().begins
 		if err == nil {
 			what = s.look(typ, b[used:used+n], n == total)
 		}
@@ -104,6 +105,9 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		}
 		used += n
 		s.fromServer = total - n
+		if begins && s.retry && s.fromServer == 0 && !s.owed.front().begins && s.held[slot].ok {
+			return used + s.FromServer(slot, b[used:]) // the statement's own answer begins
+		}
 		if typ == wire.ReadyForQuery {
 			show(used)
 			if what == withhold {
@@ -184,6 +188,10 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return pass
 	case wire.NoticeResponse, wire.ErrorResponse:
 		last := all && farewell(typ, msg)
+		if last && s.block.replica && timedOut(msg) {
+			s.fatal = true
+			return pass
+		}
 		if last && (s.retry || s.phase != Busy && !s.bound(s.at)) {
 			return lose // and nobody needs to hear of it
 		}
@@ -343,6 +351,7 @@ func (s *Session) ready() {
 	}
 	s.follow()
 	s.emitMade()
+	s.ranThere()
 	if !s.inTransaction() && s.owed.syncs == 0 {
 		s.here.st = nil // portals end with their transaction
 	}
@@ -391,8 +400,15 @@ func (s *Session) let(slot Slot, how Condition) {
 	case how == Clean && h.stepped:
 		how = Stepped
 	}
-	s.checkRelease(slot, how)
+	was := *h
 	*h = held{}
+	if slot == ReplicaSlot && s.block.replica {
+		if how == Clean {
+			how = Open
+		}
+		s.leftReplica(&was)
+	}
+	s.checkRelease(slot, how)
 	if slot == s.at && s.fromClient > 0 {
 		s.discard = true
 	}
@@ -428,6 +444,7 @@ func (s *Session) Granted(g *Grant) {
 	if s.phase != Queued && s.phase != Login {
 		return
 	}
+	stays := s.goesOnIn(g)
 	h := &s.held[g.Slot]
 	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
 	h.timeline = g.Replayed.Timeline
@@ -458,6 +475,8 @@ func (s *Session) Granted(g *Grant) {
 	}
 	s.equipped = false
 	switch strange := s.others(); {
+	case stays:
+		s.proceed()
 	case *h.settings != s.set.List().Hash():
 		s.strange = strange
 		s.apply()
@@ -488,6 +507,9 @@ func (s *Session) proceed() {
 
 // runAgain sends the read that has failed elsewhere.
 func (s *Session) runAgain() {
+	run := forwarding{s: s}
+	s.sendBegin(&run, !s.extended)
+	run.flush()
 	s.enter(Busy)
 	if s.extended {
 		s.replayed, s.seq.next = 0, 0

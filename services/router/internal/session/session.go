@@ -23,6 +23,8 @@ type Settings struct {
 	PerSession bool
 	// LazyBegin has the server's BEGIN wait for a statement that needs a server.
 	LazyBegin bool
+	// ReadOnlyOnReplicas has transactions that are read only run on replicas.
+	ReadOnlyOnReplicas bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
 	// MaxStatements is how many prepared statements a server connection keeps.
@@ -203,6 +205,8 @@ func (s *Session) bound(slot Slot) bool {
 	switch {
 	case !h.ok:
 		return false
+	case slot == ReplicaSlot && s.block.replica && s.movable():
+		return s.fatal || s.phase == Busy && !s.retry // part of an answer has been shown
 	case slot == s.at && s.inTransaction():
 		return true
 	}
@@ -321,6 +325,7 @@ func (s *Session) acquire(r route.Request) {
 		r.Hinted = h.set.Routed()
 		r.Strict = r.Strict || len(h.tokens) > 0
 	}
+	s.inBlock(&r)
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

@@ -80,8 +80,7 @@ func mutants() []wrong {
 		one("a barrier that takes transactions in progress for ended", crossing, "		for _, x := range xids {\n			c.doubts", "		for _, x := range xids[:0] {\n			c.doubts"),
 		one("a barrier only for who has read a replica", rounds, "return aside || r.settings.Values.Mode == fence.Linear", "return aside"),
 		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(b.from(c))\n", "c.crossing.Begin(b.from(c))\n	c.crossing.Open(nil)\n"),
-		one("a barrier only for the replica that the session has read", rounds, "c.by, c.everyone = by, b.r.settings.Values.Mode == fence.Linear", "c.by, c.everyone = by, b.r.settings.Values.Mode == fence.Linear && by == fence.Server{}"),
-		one("a replica that has restarted speaks for its former run", rounds, "(!c.everyone || !l.former.May(x) && !b.gone.May(x))", "(!c.everyone || !b.gone.May(x))"),
+		one("a replica that has restarted speaks for its former run", rounds, "(!c.everyone || !l.former.May(x) && !b.gone.May(x))", "(!c.everyone || !b.gone.May(x) && l != nil)"),
 		one("nobody speaks for a replica that is not configured any more", former, "func (f *Former) Begin() { f.known, f.listing = false, false }", "func (f *Former) Begin() {}"),
 		one("no word before an answer that may be older", loop, "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
 	)
