@@ -28,11 +28,11 @@ func Find(name string) (Plan, error) {
 
 // Targets of most cases.
 var (
-	few  = []string{"direct", "pgbouncer", "strict"}
+	few = []string{"direct", "pgbouncer", "strict"}
 	// others are those that route reads otherwise than strict.
 	others = []string{"pgpool", "relaxed", "causal", "linear"}
 	some   = []string{"direct", "pgbouncer", "pgpool", "relaxed", "strict"}
-	each = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "causal", "linear", "relaxed-2", "strict-2"}
+	each   = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "causal", "linear", "relaxed-2", "strict-2"}
 	// prepared are those that keep prepared statements apart also where PgBouncer's
 	// transaction mode does not.
 	prepared = []string{"direct", "pgbouncer", "pgbouncer-session", "strict"}
