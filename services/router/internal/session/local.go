@@ -70,13 +70,20 @@ func localOf(text []byte) (local, bool) {
 
 // word cuts off the first word.
 func word(b []byte) (w, rest []byte) {
-	b = bytes.TrimLeft(b, space)
-	i := bytes.IndexAny(b, space)
-	if i < 0 {
-		return b, nil
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
 	}
-	return b[:i], b[i:]
+	for i, c := range b {
+		if isSpace(c) {
+			return b[:i], b[i:]
+		}
+	}
+	return b, nil
 }
+
+// isSpace reports whether c is of space: every statement's first word is looked for, so
+// that a table made each time (bytes.IndexAny) would show.
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // identifier reads an SQL identifier that is all of b ("SQL Syntax: Lexical
 // Structure").
