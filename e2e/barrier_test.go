@@ -30,9 +30,16 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	read()
 
 	// In progress on the primary, and committed nowhere.
-	go slow.run("WITH w AS (INSERT INTO passed VALUES (3, 0) RETURNING k) SELECT pg_sleep(600) FROM w")
-	defer slow.close()
 	watch := r.connect()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		slow.run("WITH w AS (INSERT INTO passed VALUES (3, 0) RETURNING k) SELECT pg_sleep(600) FROM w")
+	}()
+	defer func() {
+		watch.must("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'WITH w AS%'")
+		<-ended
+	}()
 	r.until("a statement that writes is running", func() bool {
 		return watch.one("/* pgpilot: primary */ SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND state = 'active'") == "1"
 	})

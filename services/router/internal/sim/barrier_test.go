@@ -44,17 +44,18 @@ type line struct {
 // mustCross reports whether the client may use the connection only behind the barrier.
 func (r *router) mustCross(c *client, with *conn) bool {
 	b := with.srv.id
-	if !r.settings.Values.Mode.Remembers() || b != r.tracker.Table().Primary || c.over == (fence.Server{Backend: b, Run: with.run}) {
+	mode := c.request.Mode
+	if !mode.Remembers() || b != r.tracker.Table().Primary || c.over == (fence.Server{Backend: b, Run: with.run}) {
 		return false
 	}
 	_, aside := c.s.Aside()
-	return aside || r.settings.Values.Mode == fence.Linear
+	return aside || mode == fence.Linear
 }
 
 // from gives the replicas that count for the client, and notes them.
 func (b *barrier) from(c *client) fence.Set {
 	by, _ := c.s.Aside()
-	c.by, c.everyone = by, b.r.settings.Values.Mode == fence.Linear
+	c.by, c.everyone = by, c.request.Mode == fence.Linear
 	if !c.everyone {
 		return fence.Set(0).With(by.Backend)
 	}

@@ -20,6 +20,7 @@ const (
 	crossing = "services/router/internal/fence/crossing.go"
 	former   = "services/router/internal/fence/former.go"
 	fencing  = "services/router/internal/session/fencing.go"
+	block    = "services/router/internal/session/readonly.go"
 	pick     = "services/router/internal/route/pick.go"
 	loop     = "services/router/internal/sim/router_test.go"  // the rules of package engine
 	rounds   = "services/router/internal/sim/barrier_test.go" // those of its barrier
@@ -57,6 +58,8 @@ func mutants() []wrong {
 			"			s.fatal = s.fatal || last\n			if s.written && s.status == wire.Idle {\n				s.written = false\n				s.fence.Settle(s.fence.Mark(), s.fence.Position(), s.held[s.at].by)\n			}\n"),
 		one("a standby taken for the primary", loop, "if b == r.tracker.Table().Primary && !srv.primary {", "if false {"),
 		one("a decision kept over a wait", loop, "if r.fits(c, made) {", "if true {"),
+		one("a transaction goes on on the primary without the barrier", block, "		r.Mode = max(r.Mode, fence.Causal)\n", ""),
+		one("a transaction goes on on any replica", block, "		r.Only, r.Run = route.Set(0).With(by.Backend), by.Run\n", "		_ = by\n"),
 	}
 	mode = "causal"
 	list = append(list,
@@ -70,19 +73,20 @@ func mutants() []wrong {
 	list = append(list,
 		one("what was seen is not remembered", state, " && (m < Causal || s.seen <= s.settled)", ""),
 		one("a replica that has restarted taken for the one that was read", pick, "|| b.Run != r.Run)", ")"),
+		one("no word before an answer that may be older", loop, "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
 		one("no visibility barrier for causal", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("the next run of a replica speaks for the one that was read", rounds, "if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {", "if run++; !u.waits() || !c.everyone && c.by.Backend != i {"),
 	)
 	mode = "linear"
 	return append(list,
+		one("a transaction on a replica sees what its first statement has seen", block, "	case s.stays() && s.movable():\n		s.read()\n", "	case s.stays() && s.movable():\n		s.enter(Granted)\n"),
 		one("a linear read settled by a probe from before its arrival", reads, "{ s.clock++; s.arrived = s.clock }", "{ s.arrived = s.clock }"),
 		one("no visibility barrier", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("a barrier that takes transactions in progress for ended", crossing, "		for _, x := range xids {\n			c.doubts", "		for _, x := range xids[:0] {\n			c.doubts"),
-		one("a barrier only for who has read a replica", rounds, "return aside || r.settings.Values.Mode == fence.Linear", "return aside"),
+		one("a barrier only for who has read a replica", rounds, "return aside || mode == fence.Linear", "return aside"),
 		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(b.from(c))\n", "c.crossing.Begin(b.from(c))\n	c.crossing.Open(nil)\n"),
 		one("a replica that has restarted speaks for its former run", rounds, "(!c.everyone || !l.former.May(x) && !b.gone.May(x))", "(!c.everyone || !b.gone.May(x) && l != nil)"),
 		one("nobody speaks for a replica that is not configured any more", former, "func (f *Former) Begin() { f.known, f.listing = false, false }", "func (f *Former) Begin() {}"),
-		one("no word before an answer that may be older", loop, "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
 	)
 }
 
