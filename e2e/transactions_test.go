@@ -80,6 +80,8 @@ func TestTransactionsOfTheExtendedProtocol(t *testing.T) {
 		{again("b"), 1}, {[]pgproto3.FrontendMessage{&pgproto3.Bind{PreparedStatement: "nothing"}, &pgproto3.Sync{}}, 1}, {run("SELECT 1", false), 1}, {again("c"), 1},
 		{[]pgproto3.FrontendMessage{&pgproto3.Query{String: "BEGIN"}, &pgproto3.Describe{ObjectType: 'P'}, &pgproto3.Sync{}, &pgproto3.Query{String: "END"}}, 3},
 		{pipeline, 14},
+		{append(run("BEGIN READ ONLY", false)[:3], run("SELECT count(*) FROM fruit", true)...), 1}, {run("SELECT 1", true), 1}, {again("c"), 1},
+		{append(run("BEGIN READ ONLY", false)[:3], run("SELECT 1/0", true)...), 1}, {run("SELECT 1", true), 1}, {again("c"), 1},
 		{run("BEGIN READ ONLY", true), 1}, {run("SELECT count(*) FROM fruit", true), 1}, {run("SELECT 1/0", true), 1}, {run("SELECT 1", true), 1}, {run("COMMIT", true), 1},
 		{run("BEGIN READ ONLY", true), 1}, {run("SELECT count(*) FROM fruit", true), 1}, {[]pgproto3.FrontendMessage{&pgproto3.Execute{}, &pgproto3.Sync{}}, 1}, {run("SHOW transaction_read_only", true), 1}, {again("c"), 1},
 		{[]pgproto3.FrontendMessage{&pgproto3.Query{String: "SELECT count(*) FROM basket"}}, 1},

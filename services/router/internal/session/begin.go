@@ -237,9 +237,15 @@ func (s *Session) endSettings(b *settings.Block, tag string) {
 	s.changed()
 }
 
-// sequenceHere answers a sequence of the extended protocol that has been read, and gives
-// its length.
-func (s *Session) sequenceHere(o *oneStatement) int {
+// opens reports whether a sequence goes on behind the BEGIN of a transaction that may be a
+// replica's, as drivers send it: what follows is routed by itself.
+func (o *oneStatement) opens() bool {
+	return o.ran && o.block.Kind == settings.BlockBegin && o.s.onlyReads(o.block.Modes)
+}
+
+// sequenceHere answers what has been read of a sequence of the extended protocol, to its
+// end or up to a message that is another statement's, and gives its length.
+func (s *Session) sequenceHere(o *oneStatement, whole bool) int {
 	if o.parsed {
 		s.prepareHere(o.name, o.body, o.text)
 	}
@@ -261,7 +267,14 @@ func (s *Session) sequenceHere(o *oneStatement) int {
 			answer = appendComplete(answer, tag)
 		}
 	}
-	s.sayDone(answer)
+	if whole {
+		s.sayDone(answer)
+		return o.size
+	}
+	from := len(s.scratch)
+	s.scratch = answer
+	s.toClient(from)
+	s.idle()
 	return o.size
 }
 
@@ -329,7 +342,7 @@ func (o *oneStatement) read(b []byte) reading {
 		case wire.Execute:
 			portal, _, is := cutString(msg[wire.HeaderSize:])
 			ok = is && o.bound && len(portal) == 0 && total == wire.HeaderSize+1+4
-			o.ran = true
+			o.ran = ok
 		case wire.Sync:
 			o.size += total
 			if o.ran && total == wire.HeaderSize {

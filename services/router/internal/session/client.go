@@ -129,8 +129,8 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		return 0
 	}
 	if s.survey(rest, s.pins != 0 || s.status != wire.Idle && !s.mayStay()) == known {
-		if is == finished && s.emulates(&here.block) {
-			return s.sequenceHere(&here)
+		if (is == finished || here.opens()) && s.emulates(&here.block) {
+			return s.sequenceHere(&here, is == finished)
 		}
 		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {

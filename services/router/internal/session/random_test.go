@@ -167,7 +167,12 @@ func (c *writer) readOnly() {
 			c.send("Sync")
 		}
 	}
-	run(any("BEGIN READ ONLY", "BEGIN READ ONLY", "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ"))
+	if c.r.IntN(3) == 0 { // as drivers do
+		c.send("Parse", "", "BEGIN READ ONLY")
+		c.send("Bind", "", "")
+		c.send("Execute", "")
+	}
+	run(any("BEGIN READ ONLY", "BEGIN READ ONLY", "rows 2 i0000", "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ"))
 	for range c.r.IntN(6) {
 		c.ids++
 		switch c.r.IntN(10) {
@@ -190,7 +195,7 @@ func (c *writer) prepared() {
 	portal := func() string { return any("", "", "", "x") }
 	text := func() string {
 		return any("rows 2 p0", "rows 5 p1", "standby 0 pb", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
-			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "BEGIN", "BEGIN READ WRITE", "COMMIT", "ROLLBACK", "modes 0 pc")
+			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "BEGIN", "BEGIN READ ONLY", "BEGIN READ ONLY", "BEGIN READ WRITE", "COMMIT", "ROLLBACK", "modes 0 pc")
 	}
 	if c.once { // the unnamed statement is one that is to run once
 		c.send("Parse", "", text())

@@ -22,13 +22,13 @@ import (
 // snapshot: it runs on a replica only where the session asks for one, and a statement that
 // is not proven fails it (PostgreSQL documentation, "Hot Standby: User's Overview").
 
-// onlyReads reports whether the block at hand may be on a replica as far as its
-// characteristics say.
-func (s *Session) onlyReads() bool {
+// onlyReads reports whether a block with these characteristics may be on a replica as far
+// as they say.
+func (s *Session) onlyReads(m settings.Modes) bool {
 	if !s.env.Settings().ReadOnlyOnReplicas {
 		return false
 	}
-	switch s.block.modes.Access {
+	switch m.Access {
 	case settings.ReadWrite:
 		return false
 	case settings.DefaultAccess:
@@ -36,7 +36,7 @@ func (s *Session) onlyReads() bool {
 			return false
 		}
 	}
-	switch s.isolation() {
+	switch s.isolation(m) {
 	case settings.ReadUncommitted, settings.ReadCommitted:
 		return true
 	case settings.RepeatableRead:
@@ -45,10 +45,10 @@ func (s *Session) onlyReads() bool {
 	return false // a standby knows no serializable transactions
 }
 
-// isolation gives the isolation level of the block at hand, the default one where it is
-// not known.
-func (s *Session) isolation() settings.Isolation {
-	if level := s.block.modes.Isolation; level != settings.DefaultIsolation {
+// isolation gives the isolation level of a block with these characteristics, the default
+// one where it is not known.
+func (s *Session) isolation(m settings.Modes) settings.Isolation {
+	if level := m.Isolation; level != settings.DefaultIsolation {
 		return level
 	}
 	value, isSet, ok := s.set.List().Value("default_transaction_isolation")
@@ -80,7 +80,7 @@ func (s *Session) readsByDefault() bool {
 // mayStay reports whether the next statement of the block at hand may run on a replica: on
 // the one that it is on, or, where nothing has run in it yet, on any.
 func (s *Session) mayStay() bool {
-	return s.block.replica || s.block.state == opened && !s.block.ran && s.onlyReads()
+	return s.block.replica || s.block.state == opened && !s.block.ran && s.onlyReads(s.block.modes)
 }
 
 // stays reports whether the statement at the head may run on a replica as part of a block.
@@ -90,7 +90,7 @@ func (s *Session) stays() bool {
 }
 
 // movable reports whether the block on a replica can go on elsewhere.
-func (s *Session) movable() bool { return !s.block.ran || s.isolation() != settings.RepeatableRead }
+func (s *Session) movable() bool { return !s.block.ran || s.isolation(s.block.modes) != settings.RepeatableRead }
 
 // notProven is the error of a statement that can neither run on the replica that has its
 // transaction's snapshot nor anywhere else.
@@ -173,8 +173,8 @@ func (s *Session) leftReplica(h *held) {
 	if s.status == wire.Failed {
 		s.block.state = fallen
 	}
-	if s.block.ran && s.saw(ReplicaSlot, h) {
-		s.settle()
+	if s.block.ran {
+		s.saw(ReplicaSlot, h) // the next read sees to it
 	}
 }
 

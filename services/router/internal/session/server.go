@@ -403,8 +403,11 @@ func (s *Session) let(slot Slot, how Condition) {
 	was := *h
 	*h = held{}
 	if slot == ReplicaSlot && s.block.replica {
-		if how == Clean {
+		switch how {
+		case Clean:
 			how = Open
+		case Stepped, Used: // two things would have to be done
+			how = Broken
 		}
 		s.leftReplica(&was)
 	}
