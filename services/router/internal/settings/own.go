@@ -95,7 +95,7 @@ func FindOwn(text []byte) string {
 
 // beginsOwn reports whether a text may begin with SET, RESET or SHOW, or a comment.
 func beginsOwn(text []byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	text = behindSpace(text)
 	if len(text) < len("set x") {
 		return false
 	}
