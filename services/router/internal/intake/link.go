@@ -12,7 +12,7 @@ type Link struct {
 	handler Handler
 	wake    chan struct{}
 
-	mu     sync.Mutex
+	mu       sync.Mutex
 	queue    linkQueue // guarded by mu
 	offers   offers    // guarded by mu
 	forwards forwards  // guarded by mu
