@@ -140,7 +140,7 @@ const lookEvery = 512
 // giveBack makes the worker idle, or ends one that has served enough.
 func (p *Pool) giveBack(w *worker, long bool) {
 	limits := &p.opts.Limits
-	worn := w.served >= limits.Statements
+	worn := w.receded || w.served >= limits.Statements
 	if long || w.served%lookEvery == 0 {
 		worn = worn || w.resident() > limits.Resident
 	}

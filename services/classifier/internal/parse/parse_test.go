@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/services/classifier/internal/parse/poison"
 )
@@ -233,6 +235,63 @@ func TestWornWorkersAreReplaced(t *testing.T) {
 	if n := p.ends("worn"); n != 1 {
 		t.Errorf("%v workers replaced for their memory", n)
 	}
+}
+
+// A text that keeps its worker busy yields to everything else on the machine.
+func TestATediousTextMakesRoom(t *testing.T) {
+	p := open(t, 2, limits())
+	ws := []*worker{<-p.idle, <-p.idle}
+	for _, w := range ws {
+		p.idle <- w
+	}
+	hung := make(chan error, 1)
+	go func() { hung <- p.Parse("SELECT 1"+poison.Name(poison.Hang), false, func(Parsed) {}) }()
+	deadline := time.Now().Add(10 * time.Second)
+	for !slices.ContainsFunc(ws, humbled) {
+		if time.Now().After(deadline) {
+			t.Error("no worker has made room")
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.Close()
+	if err := <-hung; !errors.Is(err, ErrClosed) {
+		t.Errorf("the text under way: %v", err)
+	}
+}
+
+// humbled reports whether every thread of a worker has the low priority.
+func humbled(w *worker) bool {
+	threads, err := os.ReadDir("/proc/" + strconv.Itoa(w.cmd.Process.Pid) + "/task")
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return false
+		}
+		// The system call gives 20 minus the priority.
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); err != nil || 20-priority != humble {
+			return false
+		}
+	}
+	return true
+}
+
+// Nobody raises the priority of a worker again: it serves no other text.
+func TestAWorkerThatMadeRoomIsReplaced(t *testing.T) {
+	p := open(t, 2, limits())
+	w := <-p.idle
+	w.recede()
+	p.idle <- w
+	for range 2 {
+		wantParsed(t, p, "SELECT 1")
+	}
+	if n := p.ends("worn"); n != 1 {
+		t.Errorf("%v workers replaced, want the one that made room", n)
+	}
+	<-w.done
 }
 
 func TestCloseEndsEveryWorker(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/pool"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
@@ -29,7 +30,7 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	e.complete(&r)
 	c.wait.request = r
 	c.cross.over, c.wait.chance = fence.Server{}, untried
-	c.reads = c.reads || r.Read
+	c.reads = c.reads || r.Read && r.Strict
 	if r.Reason == route.ReasonFenceFallback {
 		e.metrics.unsettled.Inc()
 	}
@@ -97,9 +98,7 @@ func (e *Engine) lend(c *client) {
 		e.release(c, slot, session.Broken) // of a server that is no longer what it was
 	}
 	p := e.siteOf(choice.Backend, c.login)
-	// A read that this server has lost already waits for a connection that is made
-	// now: the idle ones may be about to die with it.
-	for !r.Again || !r.Tried.Has(choice.Backend) {
+	for !lostOn(r, choice.Backend) {
 		s, ok := p.take(c)
 		if !ok {
 			break
@@ -117,6 +116,11 @@ func (e *Engine) lend(c *client) {
 	}
 	e.queue(c, p, true)
 }
+
+// lostOn reports whether the read is one that this server has lost already. It waits
+// for a connection that is begun now: those that are there, idle or lent, may be about
+// to die as the last did, and it is given to no server three times.
+func lostOn(r *route.Request, backend int) bool { return r.Again && r.Tried.Has(backend) }
 
 // take gives the session the connection on which it has moved a sequence, so that it
 // can ask for its value, or one that suits.
@@ -226,7 +230,11 @@ func (e *Engine) queue(c *client, p *site, fill bool) {
 	}
 	e.leaveBehind(c)
 	c.wait.in = p
-	p.Wait(c.login.Startup, c)
+	w := pool.Waiter[*client]{Startup: c.login.Startup, For: c}
+	if lostOn(&c.wait.request, p.key.Backend) {
+		w.Since = e.now
+	}
+	p.Wait(w)
 	// Counted from here, so that sessions that come while connections are being made
 	// do not all choose the same server.
 	c.count(p.key.Backend, e.tracker.Table().Backends[p.key.Backend].Role)

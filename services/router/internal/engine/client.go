@@ -41,7 +41,7 @@ type client struct {
 
 	wait     waiting
 	cross    crossing
-	reads    bool        // it has read since its fence was last settled
+	reads    bool        // it has read behind a fence since that was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	admits   fence.Place // the same, for a token
@@ -312,7 +312,7 @@ const maxLastRequests = 1 << 20
 // it is gone, and what runs is canceled.
 func (c *client) hungUp() {
 	for len(c.unread) < maxLastRequests {
-		n, st := poll.Recv(c.fd, c.e.buf[:])
+		n, st := c.recv()
 		if st != poll.OK {
 			break
 		}
@@ -332,7 +332,7 @@ func (c *client) hungUp() {
 
 // receive reads once.
 func (c *client) receive() {
-	n, st := poll.Recv(c.fd, c.e.buf[:])
+	n, st := c.recv()
 	switch st {
 	case poll.Again:
 	case poll.Closed:

@@ -65,6 +65,7 @@ type Engine struct {
 	slots  slotTable
 	now    time.Time
 	buf    [readSize]byte
+	calls  calls
 
 	settings session.Settings
 	defaults defaults
@@ -193,6 +194,7 @@ func (e *Engine) Run() error {
 		if err != nil {
 			return err
 		}
+		e.calls.waits++
 		e.now = time.Now()
 		// Idle connections first: one whose server has closed it must not be lent to a
 		// client whose statement arrived in the same batch.

@@ -80,6 +80,7 @@ func (p *site) connect(startup string) {
 	conn := e.servers[p.key.Backend].connector
 	who := upstream.Credentials{User: p.key.User, Password: e.users[p.key.User]}
 	params := upstream.DecodeStartup(startup)
+	began := e.now
 	e.work.Go(func() {
 		m, err := conn.Connect(e.workCtx, who, p.key.Database, params)
 		posted := e.Post(func() {
@@ -90,7 +91,7 @@ func (p *site) connect(startup string) {
 			if err != nil {
 				p.connectFailed(startup, err)
 			} else {
-				p.connected(startup, m)
+				p.connected(startup, m, began)
 			}
 			e.runReady()
 		})
@@ -105,12 +106,12 @@ func (p *site) connect(startup string) {
 var errDemoted = errors.New("it is taken for the primary, but is a standby now")
 
 // connected takes a finished connection into the pool.
-func (p *site) connected(startup string, m *upstream.Made) {
+func (p *site) connected(startup string, m *upstream.Made, began time.Time) {
 	e := p.e
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, relayed: m.Relayed}
-	s.Startup, s.Made = startup, e.now
+	s.Startup, s.Made = startup, began
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
 	if err := s.open(e, m.FD, s, poll.In); err != nil {
 		e.log.Error("cannot use server connection", obs.KeyError, err)
@@ -207,6 +208,10 @@ func (p *site) giveBack(s *server) {
 		p.forget(s)
 		q.fill()
 		e.refill(p)
+		return
+	}
+	if p.InTheWay(s) {
+		p.discard(s)
 		return
 	}
 	if c, given := p.Put(s, e.now); given {

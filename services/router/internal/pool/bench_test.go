@@ -12,7 +12,7 @@ import (
 func BenchmarkLend(b *testing.B) {
 	p := &testPool{Max: 8}
 	for range p.Max {
-		p.Wait("", 1)
+		p.Wait(Waiter[int]{For: 1})
 		if _, _, _, ok := p.Connect(); !ok {
 			b.Fatal("no connection is wanted")
 		}
@@ -38,7 +38,7 @@ func BenchmarkLendToWaiter(b *testing.B) {
 	p := &testPool{Max: 1, lent: 1}
 	c := made("")
 	for i := range 16 {
-		p.Wait("", i)
+		p.Wait(Waiter[int]{For: i})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -46,6 +46,6 @@ func BenchmarkLendToWaiter(b *testing.B) {
 		if !given {
 			b.Fatal("nobody waited")
 		}
-		p.Wait("", who)
+		p.Wait(Waiter[int]{For: who})
 	}
 }

@@ -26,7 +26,7 @@ type Conn struct {
 	Settings settings.Hash
 	// Run is the run of the server it belongs to.
 	Run uint32
-	// Made is when it was made, IdleSince when it came back.
+	// Made is when making it began, IdleSince when it came back.
 	Made, IdleSince time.Time
 }
 
@@ -36,6 +36,13 @@ type Waiter[W any] struct {
 	Startup string
 	// For is whoever waits.
 	For W
+	// Since, if it is not zero, excludes connections that were begun before it.
+	Since time.Time
+}
+
+// takes reports whether the connection is of the kind that is waited for.
+func (w *Waiter[W]) takes(c *Conn) bool {
+	return w.Startup == c.Startup && !c.Made.Before(w.Since)
 }
 
 // Member is a connection that a pool can hold.
@@ -106,9 +113,7 @@ func (p *Pool[C, W]) Claim(c C) bool {
 }
 
 // Wait queues for a connection.
-func (p *Pool[C, W]) Wait(startup string, w W) {
-	p.waiters = append(p.waiters, Waiter[W]{Startup: startup, For: w})
-}
+func (p *Pool[C, W]) Wait(w Waiter[W]) { p.waiters = append(p.waiters, w) }
 
 // Withdraw ends a wait and reports whether there was one. A connection that is
 // being made for it goes to the next.
@@ -216,16 +221,33 @@ func (p *Pool[C, W]) made(startup string) {
 // given, and the connection is lent to it.
 func (p *Pool[C, W]) Put(c C, now time.Time) (next W, given bool) {
 	pc := c.Pooled()
-	for i, w := range p.waiters {
-		if w.Startup == pc.Startup {
+	for i := range p.waiters {
+		if w := &p.waiters[i]; w.takes(pc) {
+			next = w.For
 			p.waiters = slices.Delete(p.waiters, i, i+1)
-			return w.For, true
+			return next, true
 		}
 	}
 	pc.IdleSince = now
 	p.idle = append(p.idle, c)
 	p.lent--
 	return next, false
+}
+
+// InTheWay reports whether a lent connection takes the place of one that can only be
+// made when it is gone: whoever has waited longest for its like wants a newer one, none
+// is being made, and the pool is full.
+func (p *Pool[C, W]) InTheWay(c C) bool {
+	pc := c.Pooled()
+	if len(p.waiters) == 0 || p.Size() < p.Max || p.making[pc.Startup] > 0 {
+		return false
+	}
+	for i := range p.waiters {
+		if w := &p.waiters[i]; w.Startup == pc.Startup {
+			return !w.takes(pc)
+		}
+	}
+	return false
 }
 
 // Drop notes that a lent connection has been closed.

@@ -31,8 +31,8 @@ func TestFirstWaiterFirst(t *testing.T) {
 	if _, ok := p.Take("a", settings.Hash{}); ok {
 		t.Fatal("an empty pool gave a connection")
 	}
-	p.Wait("a", 1)
-	p.Wait("a", 2)
+	p.Wait(Waiter[int]{Startup: "a", For: 1})
+	p.Wait(Waiter[int]{Startup: "a", For: 2})
 	c := made("a")
 	if who, got := connect(t, p, c); !got || who != 1 {
 		t.Fatalf("the new connection went to %d, %v", who, got)
@@ -55,14 +55,14 @@ func TestFirstWaiterFirst(t *testing.T) {
 // one that did not.
 func TestStartupParametersKeepConnectionsApart(t *testing.T) {
 	p := &testPool{Max: 1}
-	p.Wait("a", 1)
+	p.Wait(Waiter[int]{Startup: "a", For: 1})
 	c := made("a")
 	connect(t, p, c)
 	p.Put(c, time.Time{})
 	if _, ok := p.Take("b", settings.Hash{}); ok {
 		t.Fatal("got another's connection")
 	}
-	p.Wait("b", 2)
+	p.Wait(Waiter[int]{Startup: "b", For: 2})
 	startup, evict, evicts, ok := p.Connect()
 	if !ok || startup != "b" || !evicts || evict != c {
 		t.Fatalf("full of another kind: got %q, evict %v %v, %v; want the idle one closed and b made", startup, evict, evicts, ok)
@@ -74,8 +74,8 @@ func TestStartupParametersKeepConnectionsApart(t *testing.T) {
 
 func TestAFailedConnectionLeavesOrEndsTheWait(t *testing.T) {
 	p := &testPool{Max: 2}
-	p.Wait("a", 1)
-	p.Wait("b", 2)
+	p.Wait(Waiter[int]{Startup: "a", For: 1})
+	p.Wait(Waiter[int]{Startup: "b", For: 2})
 	p.Connect()
 	if gone := p.ConnectFailed("a", false); len(gone) != 0 || p.Waiters() != 2 {
 		t.Fatalf("%v gave up, %d wait; want nobody and 2", gone, p.Waiters())
@@ -93,7 +93,7 @@ func TestAFailedConnectionLeavesOrEndsTheWait(t *testing.T) {
 // served by another.
 func TestAMadeConnectionThatIsDroppedIsMadeAgain(t *testing.T) {
 	p := &testPool{Max: 2}
-	p.Wait("a", 1)
+	p.Wait(Waiter[int]{Startup: "a", For: 1})
 	p.Connect()
 	p.Connected("a")
 	p.Drop()
@@ -124,7 +124,7 @@ func TestAccountIsExact(t *testing.T) {
 					lent = append(lent, c)
 				} else {
 					next++
-					p.Wait(k, next)
+					p.Wait(Waiter[int]{Startup: k, For: next})
 				}
 			case 2:
 				if s, _, _, ok := p.Connect(); ok {
@@ -176,7 +176,7 @@ func TestSettingsRankConnections(t *testing.T) {
 	mine, other := settings.Hash{1}, settings.Hash{2}
 	p := &testPool{Max: 9}
 	add := func(startup string, h settings.Hash) *conn {
-		p.Wait(startup, 1)
+		p.Wait(Waiter[int]{Startup: startup, For: 1})
 		c := made(startup)
 		c.Settings = h
 		connect(t, p, c)
@@ -207,18 +207,18 @@ func TestSettingsRankConnections(t *testing.T) {
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for name, waiters := range map[string]int{"nobody waits": 0, "some wait": 3} {
 		p := &testPool{Max: 1}
-		p.Wait("a", 0)
+		p.Wait(Waiter[int]{Startup: "a", For: 0})
 		c := made("a")
 		if _, got := connect(t, p, c); !got {
 			t.Fatal("the connection went to nobody")
 		}
 		for i := range waiters {
-			p.Wait("a", i)
+			p.Wait(Waiter[int]{Startup: "a", For: i})
 		}
 		now := time.Unix(1, 0)
 		if n := testing.AllocsPerRun(100, func() {
 			if who, given := p.Put(c, now); given {
-				p.Wait("a", who)
+				p.Wait(Waiter[int]{Startup: "a", For: who})
 			} else if _, ok := p.Take("a", settings.Hash{}); !ok {
 				t.Fatal("the connection is lost")
 			}
@@ -249,7 +249,7 @@ func TestWarm(t *testing.T) {
 		t.Fatal("one is idle")
 	}
 	// Who comes meanwhile waits for the one that is being made.
-	p.Wait("a", 1)
+	p.Wait(Waiter[int]{Startup: "a", For: 1})
 	if p.Wants() {
 		t.Fatal("one is being made for it")
 	}
@@ -257,11 +257,48 @@ func TestWarm(t *testing.T) {
 	if who, got := p.Put(made("a"), time.Time{}); !got || who != 1 {
 		t.Fatalf("the new connection went to %d, %v", who, got)
 	}
-	p.Wait("b", 2)
+	p.Wait(Waiter[int]{Startup: "b", For: 2})
 	if p.Warm("a", 3) {
 		t.Fatal("who waits comes first")
 	}
 	if p = (&testPool{Max: 1}); !p.Warm("a", 5) || p.Warm("a", 5) {
 		t.Fatal("no more than the pool may have")
+	}
+}
+
+// A session that has lost a connection wants one that was begun later: not one that is
+// there already and may be about to die as well. Others get those meanwhile.
+func TestWhoHasLostAConnectionGetsANewerOne(t *testing.T) {
+	then, now := time.Unix(1, 0), time.Unix(2, 0)
+	p := &testPool{Max: 2}
+	from := func(at time.Time) *conn {
+		c := made("a")
+		c.Made = at
+		p.Warm("a", 2)
+		p.Connected("a")
+		return c
+	}
+	old, oldToo := from(then), from(then)
+	p.Wait(Waiter[int]{Startup: "a", For: 1, Since: now})
+	p.Wait(Waiter[int]{Startup: "a", For: 2})
+	if !p.InTheWay(old) {
+		t.Fatal("there is no room for the newer one")
+	}
+	p.Drop() // it is closed
+	if startup, _, _, ok := p.Connect(); !ok || startup != "a" {
+		t.Fatal("a newer one should be made")
+	}
+	if p.InTheWay(oldToo) {
+		t.Fatal("a newer one is on its way")
+	}
+	if who, got := p.Put(oldToo, now); !got || who != 2 {
+		t.Fatalf("the old connection went to %d, %v; want 2, who takes any", who, got)
+	}
+	if _, got := p.Put(oldToo, now); got {
+		t.Fatal("the old connection was given to who wants a newer one")
+	}
+	p.Connected("a")
+	if who, got := p.Put(&conn{Conn{Startup: "a", Made: now}}, now); !got || who != 1 {
+		t.Fatalf("the newer connection went to %d, %v", who, got)
 	}
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,13 +71,20 @@ func localOf(text []byte) (local, bool) {
 
 // word cuts off the first word.
 func word(b []byte) (w, rest []byte) {
-	b = bytes.TrimLeft(b, space)
-	i := bytes.IndexAny(b, space)
-	if i < 0 {
-		return b, nil
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
 	}
-	return b[:i], b[i:]
+	for i, c := range b {
+		if isSpace(c) {
+			return b[:i], b[i:]
+		}
+	}
+	return b, nil
 }
+
+// isSpace reports whether c is of space: every statement's first word is looked for, so
+// that a table made each time (bytes.IndexAny) would show.
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // identifier reads an SQL identifier that is all of b ("SQL Syntax: Lexical
 // Structure").
@@ -195,12 +203,18 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 // answerHere has a message answered here, in its place among the server's answers.
 func (s *Session) answerHere(o owed, run *forwarding) {
 	o.how = made
-	if s.owed.unsure > 0 {
-		// Where that is shows only once the server has answered something behind it.
+	s.place(run)
+	s.owed.sent(o)
+}
+
+// place sees to it that what is answered here comes in its place. How many answers to
+// Syncs come before it is not known if the server is or may be copying in: that shows
+// once it has answered something behind them.
+func (s *Session) place(run *forwarding) {
+	if s.owed.unsure > 0 || s.at == PrimarySlot && s.owed.syncs > 0 {
 		s.owed.sent(owed{typ: wire.Close, how: hide})
 		run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, noStatement) })
 	}
-	s.owed.sent(o)
 }
 
 // bindHere binds one.
@@ -298,8 +312,12 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 			return total
 		}
 		o.undoes, o.name, o.was = true, l.name, st
+		s.closeRaw(st, run)
 		s.define(l.name, nil)
 	default:
+		for _, name := range slices.Sorted(maps.Keys(s.named)) {
+			s.closeRaw(s.named[name], run)
+		}
 		o.all = s.named
 		if o.all == nil {
 			o.all = map[string]*Statement{}
@@ -308,6 +326,15 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 	}
 	s.answerHere(o, run)
 	return total
+}
+
+// closeRaw closes, unseen, a statement that only the connection has. When DEALLOCATE was
+// prepared here the name may have stood for one that the router knows.
+func (s *Session) closeRaw(st *Statement, run *forwarding) {
+	if st.raw && !st.sql {
+		s.owed.sent(owed{typ: wire.Close, how: hide})
+		run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, st.client) })
+	}
 }
 
 // failing reports whether the transaction has failed in which the next message runs.

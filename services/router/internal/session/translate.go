@@ -136,6 +136,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		s.closeHidden(run, st.server)
 	default:
 		o.how = made
+		s.place(run)
 	}
 	s.define(st.client, st)
 	s.owed.sent(o)

@@ -75,9 +75,11 @@ func mentionsOwn(text []byte) bool {
 			return false
 		}
 		at += i
-		before := bytes.TrimRight(text[:at], " \t\r\n\f\v\"")
-		n := len(before) - len(ownWord)
-		if n >= 0 && bytes.EqualFold(before[n:], []byte(ownWord)) || bytes.HasSuffix(before, []byte("*/")) {
+		to := at
+		for to > 0 && (text[to-1] == '"' || text[to-1] <= ' ') {
+			to--
+		}
+		if from := to - len(ownWord); from >= 0 && bytes.EqualFold(text[from:to], []byte(ownWord)) || to > 0 && text[to-1] == '/' {
 			return true
 		}
 	}
@@ -100,7 +102,7 @@ func FindOwn(text []byte) string {
 
 // beginsOwn reports whether a text may begin with SET, RESET or SHOW, or a comment.
 func beginsOwn(text []byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	text = behindSpace(text)
 	if len(text) < len("set x") {
 		return false
 	}
