@@ -23,41 +23,54 @@ import (
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
-// Exit codes. A paused run is a success that is not complete.
+// Exit codes. A paused run is a success that is not complete; runs that differ are what
+// was asked about.
 const (
 	exitClean  = 0
 	exitError  = 1
 	exitUsage  = 2
 	exitPaused = 3
+	exitDiffer = 4
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 type options struct {
 	plan, bin, out string
 	limit          time.Duration
 	reportOnly     bool
+	// compared are the folders of two runs, if they are to be compared.
+	compared []string
 }
 
-func run(ctx context.Context, args []string, out io.Writer) int {
-	o, err := parse(args, out)
+// run does what the arguments ask. What is asked for goes to out, everything else to
+// said.
+func run(ctx context.Context, args []string, out, said io.Writer) int {
+	o, err := parse(args, said)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitClean
 	case err != nil:
 		return exitUsage
 	}
-	err = bench(ctx, o, out)
+	if len(o.compared) > 0 {
+		err = compare(o.compared, out)
+	} else {
+		err = bench(ctx, o, said)
+	}
 	switch {
 	case errors.Is(err, runner.ErrPaused):
-		fmt.Fprintln(out, err)
+		fmt.Fprintln(said, err)
 		return exitPaused
+	case errors.Is(err, report.ErrDiffer):
+		fmt.Fprintln(said, err)
+		return exitDiffer
 	case err != nil:
-		fmt.Fprintln(out, "bench:", err)
+		fmt.Fprintln(said, "bench:", err)
 		return exitError
 	}
 	return exitClean
@@ -67,13 +80,23 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&o.plan, "plan", "quick", "what to measure: quick, full or smoke")
+	flags.StringVar(&o.plan, "plan", "quick", "what to measure: quick, full, memory or smoke")
 	flags.StringVar(&o.bin, "bin", "bin", "folder of pgpilot's programs")
 	flags.StringVar(&o.out, "out", "", "folder of results and report; a run that was interrupted goes on in it (default bench-results/<plan>)")
 	flags.DurationVar(&o.limit, "for", 0, "begin nothing new after this time; run again to go on (default no limit)")
 	flags.BoolVar(&o.reportOnly, "report", false, "measure nothing, write the report of what is there")
+	comparing := flags.Bool("compare", false, "measure nothing, say whether the runs in two folders agree: bench -compare A B")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if *comparing {
+		o.compared = flags.Args()
+		if len(o.compared) != 2 {
+			err := fmt.Errorf("-compare needs the folders of two runs, not %d", len(o.compared))
+			fmt.Fprintln(out, err)
+			return o, err
+		}
+		return o, nil
 	}
 	if flags.NArg() > 0 {
 		err := fmt.Errorf("bench takes no arguments but flags, not %q", flags.Arg(0))
@@ -154,4 +177,16 @@ func writeReport(results, dir string, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "report:", path)
 	return nil
+}
+
+// compare says whether the runs in two folders agree.
+func compare(folders []string, out io.Writer) error {
+	var runs [2]report.Run
+	for i, folder := range folders {
+		var err error
+		if runs[i].Header, runs[i].Groups, err = record.Load(filepath.Join(folder, resultsName)); err != nil {
+			return err
+		}
+	}
+	return report.Compare(out, runs[0], runs[1])
 }

@@ -18,7 +18,7 @@ func TestSmoke(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	var out bytes.Buffer
 	args := []string{"-plan", "smoke", "-bin", stacktest.Programs(t), "-out", dir}
-	if code := run(t.Context(), args, &out); code != exitClean {
+	if code := run(t.Context(), args, &out, &out); code != exitClean {
 		t.Fatalf("exit code %d:\n%s", code, out.String())
 	}
 	_, groups, err := record.Load(filepath.Join(dir, resultsName))
@@ -69,11 +69,16 @@ func TestSmoke(t *testing.T) {
 
 	// All is measured: a second run has nothing to do but the report.
 	out.Reset()
-	if code := run(t.Context(), args, &out); code != exitClean {
+	if code := run(t.Context(), args, &out, &out); code != exitClean {
 		t.Fatalf("the second run: exit code %d:\n%s", code, out.String())
 	}
 	if strings.Contains(out.String(), "round") {
 		t.Errorf("the second run measured something:\n%s", out.String())
+	}
+	// One round gives no interval, so there is nothing in which runs could agree.
+	out.Reset()
+	if code := run(t.Context(), []string{"-compare", dir, dir}, &out, &out); code != exitError || !strings.Contains(out.String(), "six rounds") {
+		t.Errorf("comparing single rounds: exit code %d:\n%s", code, out.String())
 	}
 	// Another build must not be mixed in.
 	other := t.TempDir()
@@ -84,7 +89,7 @@ func TestSmoke(t *testing.T) {
 	}
 	args[3] = other
 	out.Reset()
-	if code := run(t.Context(), args, &out); code != exitError || !strings.Contains(out.String(), "another build") {
+	if code := run(t.Context(), args, &out, &out); code != exitError || !strings.Contains(out.String(), "another build") {
 		t.Errorf("another build: exit code %d:\n%s", code, out.String())
 	}
 }
@@ -98,12 +103,14 @@ func TestFlags(t *testing.T) {
 		{[]string{"-h"}, exitClean, "-plan"},
 		{[]string{"-plan"}, exitUsage, "needs an argument"},
 		{[]string{"quick"}, exitUsage, "no arguments but flags"},
-		{[]string{"-plan", "slow"}, exitError, "choose quick, full or smoke"},
+		{[]string{"-plan", "slow"}, exitError, "choose quick, full, memory or smoke"},
 		{[]string{"-report", "-out", "/nonexistent"}, exitError, "read the results"},
+		{[]string{"-compare", "a"}, exitUsage, "two runs"},
+		{[]string{"-compare", "/nonexistent/a", "/nonexistent/b"}, exitError, "read the results"},
 		{[]string{"-bin", "/nonexistent", "-out", t.TempDir()}, exitError, "make build"},
 	} {
 		var out bytes.Buffer
-		if code := run(t.Context(), c.args, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(t.Context(), c.args, &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%v: exit code %d, says %q", c.args, code, out.String())
 		}
 	}
@@ -113,7 +120,7 @@ func TestFlags(t *testing.T) {
 func TestPauses(t *testing.T) {
 	var out bytes.Buffer
 	args := []string{"-plan", "smoke", "-bin", stacktest.Programs(t), "-out", t.TempDir(), "-for", "1ms"}
-	if code := run(t.Context(), args, &out); code != exitPaused || !strings.Contains(out.String(), "run it again") {
+	if code := run(t.Context(), args, &out, &out); code != exitPaused || !strings.Contains(out.String(), "run it again") {
 		t.Errorf("exit code %d, says %q", code, out.String())
 	}
 }

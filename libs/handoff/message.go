@@ -19,11 +19,12 @@ const (
 	// leased server connections follow. Body: a record's payload. It is answered with
 	// TypeAck or TypeRefuse. A router hands one over to a listener that parks.
 	TypeSession Type = 'S'
-	// TypeCancel asks for the cancellation of what a session runs. Body: Cancel.
+	// TypeCancel asks for the cancellation of what a session runs. Body: Cancel. A router
+	// sends it on to the listener that has taken the session, listeners to each other.
 	TypeCancel Type = 'C'
 	// TypeLeave asks for sessions to end at their next safe point, with 57P01: whatever
 	// carries their clients' bytes is going away. Those that are not the router's are
-	// none of its business. Body: Leave.
+	// none of its business. Body: Leave. It is sent on as TypeCancel is.
 	TypeLeave Type = 'L'
 	// TypeAck (by who has been handed one) takes ownership of a session. Body:
 	// SessionRef.
@@ -31,10 +32,11 @@ const (
 	// TypeRefuse (likewise) leaves a session with its sender. Body: SessionRef with a
 	// reason.
 	TypeRefuse Type = 'R'
-	// TypeEnded (router to listener) says that sessions have ended. Body: Ended.
+	// TypeEnded (router to listener, or between listeners) says that sessions have ended.
+	// Body: Ended.
 	TypeEnded Type = 'E'
-	// TypeCanceled (router to listener) says that nothing is left to be done about a
-	// TypeCancel. Body: Canceled. Only routers whose Hello says so send it.
+	// TypeCanceled (by who was sent one) says that nothing is left to be done about a
+	// TypeCancel. Body: Canceled. Only those whose Hello says so send it.
 	TypeCanceled Type = 'D'
 	// TypeBegan (router to listener) says that sessions are the router's now which it was
 	// not handed by this listener. Body: Began.
@@ -79,8 +81,8 @@ type Hello struct {
 	// Sessions are those a router owns at this moment, by id, so that a listener
 	// that has restarted knows its limits exactly.
 	Sessions []string `json:"sessions,omitempty"`
-	// Answers says that a router answers cancel requests that have a number. Those of
-	// earlier releases do not.
+	// Answers says that cancel requests that have a number are answered. Those of earlier
+	// releases do not.
 	Answers bool `json:"answers_cancels,omitempty"`
 	// Parks says that a listener takes sessions back, for another router.
 	Parks bool `json:"parks,omitempty"`
@@ -89,7 +91,7 @@ type Hello struct {
 // Cancel is a request to cancel what a session runs.
 type Cancel struct {
 	CancelKey
-	// Request numbers it on its connection; 0: the listener wants no answer.
+	// Request numbers it on its connection; 0: no answer is wanted.
 	Request uint64 `json:"request,omitempty"`
 }
 
@@ -97,7 +99,7 @@ type Cancel struct {
 // asked and that request's connection is closed, or there was nothing to cancel.
 type Canceled struct {
 	Request uint64 `json:"request"`
-	// Found says that the key is that of one of the router's sessions.
+	// Found says that the key is that of one of the sessions there.
 	Found bool `json:"found,omitempty"`
 }
 
@@ -105,6 +107,8 @@ type Canceled struct {
 type SessionRef struct {
 	Session string `json:"session"`
 	Reason  string `json:"reason,omitempty"`
+	// Alone says that the reason is this session's own: others may be offered meanwhile.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Leave names sessions that are to end.

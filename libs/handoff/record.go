@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,7 +85,8 @@ func (r *Record) ServerStartup() []Parameter {
 	return append(slices.Clone(ps), Parameter{Name: "replication", Value: r.Replication})
 }
 
-// Encode gives the payload: the JSON's length, the JSON, the unread bytes.
+// Encode gives the payload: the JSON's length, the JSON, the unread bytes. What it gives
+// can be sent (Conn.SendEncoded).
 func (r *Record) Encode() ([]byte, error) {
 	r.V = loginVersion
 	if r.Live != nil {
@@ -100,10 +102,30 @@ func (r *Record) Encode() ([]byte, error) {
 	if len(js) > MaxRecord {
 		return nil, fmt.Errorf("encode session record: %d bytes are more than the limit of %d", len(js), MaxRecord)
 	}
-	b := make([]byte, 0, 4+len(js)+len(r.Unread))
-	b = append(b, byte(len(js)>>24), byte(len(js)>>16), byte(len(js)>>8), byte(len(js)))
+	if n := 4 + len(js) + len(r.Unread); n > maxBody {
+		return nil, fmt.Errorf("encode session record: %d bytes with what is unread are more than the limit of %d", n, maxBody)
+	}
+	return payloadOf(js, r.Unread), nil
+}
+
+// payloadOf puts a payload together.
+func payloadOf(js, unread []byte) []byte {
+	b := make([]byte, 0, 4+len(js)+len(unread))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(js)))
 	b = append(b, js...)
-	return append(b, r.Unread...), nil
+	return append(b, unread...)
+}
+
+// jsonOf gives the JSON of a payload.
+func jsonOf(payload []byte) ([]byte, error) {
+	if len(payload) < 4 {
+		return nil, errors.New("decode session record: shorter than its length")
+	}
+	n := int64(binary.BigEndian.Uint32(payload))
+	if n > MaxRecord || n > int64(len(payload)-4) {
+		return nil, fmt.Errorf("decode session record: %d bytes of JSON in a payload of %d", n, len(payload))
+	}
+	return payload[4 : 4+n], nil
 }
 
 // mangled reports whether JSON has the escape that takes the place of what is not UTF-8.
@@ -125,15 +147,12 @@ func mangled(js []byte) bool {
 // DecodeRecord reads a record's payload. Unread aliases b. With an error the record is nil,
 // or is good for nothing but saying which session is refused.
 func DecodeRecord(b []byte) (*Record, error) {
-	if len(b) < 4 {
-		return nil, errors.New("decode session record: shorter than its length")
-	}
-	n := int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
-	if n > MaxRecord || n > int64(len(b)-4) {
-		return nil, fmt.Errorf("decode session record: %d bytes of JSON in a payload of %d", n, len(b))
+	js, err := jsonOf(b)
+	if err != nil {
+		return nil, err
 	}
 	var r Record
-	if err := json.Unmarshal(b[4:4+n], &r); err != nil {
+	if err := json.Unmarshal(js, &r); err != nil {
 		return nil, fmt.Errorf("decode session record: %w", err)
 	}
 	if r.V < 1 || r.V > RecordVersion {
@@ -147,7 +166,7 @@ func DecodeRecord(b []byte) (*Record, error) {
 			return nameOf(&r), fmt.Errorf("decode session record: %w", err)
 		}
 	}
-	r.Unread = b[4+n:]
+	r.Unread = b[4+len(js):]
 	return &r, nil
 }
 

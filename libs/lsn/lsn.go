@@ -13,24 +13,26 @@ type LSN uint64
 // Parse reads the text form of pg_lsn, two hexadecimal numbers of at most 32
 // bits each around a slash: 16/B374D848.
 func Parse(s string) (LSN, error) {
+	// Errors quote a copy: s need not outlive the call then, and the caller may make it of
+	// bytes without an allocation.
 	hi, lo, ok := strings.Cut(s, "/")
 	if !ok {
-		return 0, fmt.Errorf("parse LSN %q: want two hexadecimal numbers separated by a slash", s)
+		return 0, fmt.Errorf("parse LSN %q: want two hexadecimal numbers separated by a slash", strings.Clone(s))
 	}
 	h, err := parseHalf(hi)
 	if err != nil {
-		return 0, fmt.Errorf("parse LSN %q: %w", s, err)
+		return 0, fmt.Errorf("parse LSN %q: %w", strings.Clone(s), err)
 	}
 	l, err := parseHalf(lo)
 	if err != nil {
-		return 0, fmt.Errorf("parse LSN %q: %w", s, err)
+		return 0, fmt.Errorf("parse LSN %q: %w", strings.Clone(s), err)
 	}
 	return LSN(h<<32 | l), nil
 }
 
 func parseHalf(s string) (uint64, error) {
 	if len(s) == 0 || len(s) > 8 || s[0] == '+' || s[0] == '-' || s[0] == '_' {
-		return 0, fmt.Errorf("%q is not a hexadecimal number of 1 to 8 digits", s)
+		return 0, fmt.Errorf("%q is not a hexadecimal number of 1 to 8 digits", strings.Clone(s))
 	}
 	return strconv.ParseUint(s, 16, 32)
 }

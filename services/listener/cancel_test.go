@@ -33,7 +33,7 @@ func (l *listener) cancel(c *pgconn.PgConn) *canceling {
 // time for other things.
 func (k *canceling) open(while string) {
 	k.t.Helper()
-	for range 20 {
+	for range 3 {
 		k.l.close(k.l.connect())
 	}
 	select {

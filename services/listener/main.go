@@ -38,8 +38,9 @@ const saltSecret = "scram.key"
 const lingerTimeout = 3 * time.Second
 
 // serve runs the listener until ctx ends. Order of the end: the clients' sockets
-// are closed, logins in progress and sessions over TLS finish, parked sessions find a
-// router, and only then the connections to the routers and the relay are closed.
+// are closed, logins in progress and sessions over TLS finish, parked sessions find
+// another listener or a router, and only then the connections to the routers and the relay
+// are closed.
 func serve(ctx context.Context, env *service.Env) error {
 	cfg := env.Config
 	secret, err := env.Dir.Secret(saltSecret, scram.SecretSize)
@@ -86,10 +87,15 @@ func serve(ctx context.Context, env *service.Env) error {
 			}
 		})
 	}
+	host := &sibling.Host{Has: addresses(cfg), Parked: fleet, Log: env.Log, Share: func() ([]string, []int, error) {
+		if ctx.Err() != nil {
+			return nil, nil, nil // they are being closed
+		}
+		return open.Share(page)
+	}}
 	wg.Go(func() {
-		share := func() ([]string, []int, error) { return open.Share(page) }
-		if err := sibling.Serve(ctx, siblings, addresses(cfg), share, env.Log); err != nil {
-			env.Log.Error("sockets are not shared any more", obs.KeyError, err)
+		if err := host.Serve(around, siblings); err != nil {
+			env.Log.Error("other listeners are not answered any more", obs.KeyError, err)
 		}
 	})
 	env.Log.Info("accepting clients", obs.KeyAddress, open.Addresses())

@@ -3,6 +3,7 @@ package matrix
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pgpilot/pgpilot/bench/internal/workload"
@@ -19,8 +20,36 @@ type Case struct {
 	Rate float64 `json:"rate,omitempty"`
 	// Fresh starts the target anew, so that its memory says what this case needs.
 	Fresh bool `json:"fresh,omitempty"`
+	// Measure replaces the plan's, if it is not zero.
+	Measure time.Duration `json:"measure,omitempty"`
+	// Rounds is how many of the plan's rounds have the case, spread evenly; 0 is all.
+	Rounds int `json:"rounds,omitempty"`
 	// Targets are the names of those that are compared.
 	Targets []string `json:"targets"`
+	// Guests are further ones, compared in GuestRounds of the rounds only.
+	Guests []string `json:"guests,omitempty"`
+	// GuestRounds is for Guests what Rounds is for the case.
+	GuestRounds int `json:"guest_rounds,omitempty"`
+}
+
+// Compared are the names of all targets, guests included.
+func (c Case) Compared() []string { return slices.Concat(c.Targets, c.Guests) }
+
+// in gives the targets of the case in a round of so many, none if that does not have it.
+func (c Case) in(round, of int) []string {
+	switch {
+	case !spread(c.Rounds, round, of):
+		return nil
+	case spread(c.GuestRounds, round, of):
+		return c.Compared()
+	}
+	return c.Targets
+}
+
+// spread reports whether a round is one of n that are spread evenly over all; of 0, each
+// is.
+func spread(n, round, of int) bool {
+	return n == 0 || n >= of || (round+1)*n/of > round*n/of
 }
 
 // Name identifies the case in a plan.
@@ -67,12 +96,24 @@ func (p Plan) Groups() []Group {
 		random := rand.New(rand.NewPCG(uint64(round), 1))
 		for _, i := range random.Perm(len(p.Cases)) {
 			c := p.Cases[i]
+			targets := c.in(round, p.Rounds)
+			if len(targets) == 0 {
+				continue
+			}
 			g := Group{Round: round, Case: c, Seed: random.Uint64()}
-			for _, t := range random.Perm(len(c.Targets)) {
-				g.Targets = append(g.Targets, c.Targets[t])
+			for _, t := range random.Perm(len(targets)) {
+				g.Targets = append(g.Targets, targets[t])
 			}
 			out = append(out, g)
 		}
 	}
 	return out
+}
+
+// MeasureOf is how long a case is measured.
+func (p Plan) MeasureOf(c Case) time.Duration {
+	if c.Measure > 0 {
+		return c.Measure
+	}
+	return p.Measure
 }

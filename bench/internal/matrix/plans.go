@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pgpilot/pgpilot/bench/internal/workload"
@@ -17,43 +18,59 @@ func Find(name string) (Plan, error) {
 		return quick(), nil
 	case "full":
 		return full(), nil
+	case "memory":
+		return memory(), nil
 	case "smoke":
 		return smoke(), nil
 	}
-	return Plan{}, fmt.Errorf("there is no plan %q: choose quick, full or smoke", name)
+	return Plan{}, fmt.Errorf("there is no plan %q: choose quick, full, memory or smoke", name)
 }
 
 // Targets of most cases.
 var (
-	few  = []string{"direct", "pgbouncer", "strict"}
-	some = []string{"direct", "pgbouncer", "pgpool", "relaxed", "strict"}
-	most = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "strict-2"}
-	each = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "relaxed-2", "strict-2"}
+	few = []string{"direct", "pgbouncer", "strict"}
+	// others are those that route reads otherwise than strict.
+	others = []string{"pgpool", "relaxed", "causal", "linear"}
+	some   = []string{"direct", "pgbouncer", "pgpool", "relaxed", "strict"}
+	each   = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "causal", "linear", "relaxed-2", "strict-2"}
 	// prepared are those that keep prepared statements apart also where PgBouncer's
 	// transaction mode does not.
 	prepared = []string{"direct", "pgbouncer", "pgbouncer-session", "strict"}
 	pooling  = []string{"pgbouncer", "relaxed", "strict"}
 )
 
-// quick is what fits into ten minutes on two cores.
+// extra is how many rounds have what no goal is set for: the fewest that give an interval.
+const extra = 6
+
+// quick is what fits into ten minutes on two cores: what goals are set for in every
+// round, the rest of the matrix in some.
 func quick() Plan {
 	return Plan{
-		Name: "quick", Rounds: 10, Warmup: 250 * time.Millisecond, Measure: 800 * time.Millisecond,
+		Name: "quick", Rounds: 12, Warmup: 200 * time.Millisecond, Measure: 800 * time.Millisecond,
 		Scale: 2, Connections: serverConnections,
 		Cases: []Case{
 			{Workload: "select", Protocol: workload.Simple, Clients: 1, Targets: few},
-			{Workload: "select", Protocol: workload.Simple, Clients: 16, Targets: most},
+			{Workload: "select", Protocol: workload.Simple, Clients: 16, Targets: few,
+				Guests: slices.Concat(others, []string{"pgbouncer-session", "strict-2"}), GuestRounds: extra},
 			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: few},
 			{Workload: "select", Protocol: workload.Prepared, Clients: 16, Targets: prepared},
-			{Workload: "batch", Protocol: workload.Pipelined, Clients: 16, Targets: prepared},
-			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: some},
+			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: few,
+				Guests: others, GuestRounds: extra},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Rate: 400, Targets: few},
-			{Workload: "tpcb", Protocol: workload.Simple, Clients: 16, Targets: few},
-			{Workload: "writeread", Protocol: workload.Simple, Clients: 16, Targets: some},
-			{Workload: "connect", Protocol: workload.Simple, Clients: 8, Targets: few},
+			{Workload: "select", Protocol: workload.Simple, Clients: 256, Targets: few, Rounds: extra},
+			{Workload: "batch", Protocol: workload.Pipelined, Clients: 16, Targets: prepared, Rounds: extra},
+			{Workload: "tpcb", Protocol: workload.Simple, Clients: 16, Targets: few, Rounds: extra},
+			{Workload: "writeread", Protocol: workload.Simple, Clients: 16, Targets: slices.Concat(few, others), Rounds: extra},
+			{Workload: "wide", Protocol: workload.Simple, Clients: 16, Targets: few, Rounds: extra},
+			{Workload: "rows", Protocol: workload.Simple, Clients: 16, Targets: few, Rounds: extra},
+			{Workload: "connect", Protocol: workload.Simple, Clients: 8, Targets: few, Rounds: extra},
+			{Workload: "select", Protocol: workload.Simple, Clients: 16, Idle: manyIdle, Fresh: true, Targets: []string{"strict"}, Rounds: 1},
 		},
 	}
 }
+
+// manyIdle is for how many idle clients a goal is set.
+const manyIdle = 10000
 
 // full is everything, for a machine that has the night.
 func full() Plan {
@@ -69,7 +86,7 @@ func full() Plan {
 		p.Cases = append(p.Cases,
 			Case{Workload: "mixed", Protocol: protocol, Clients: 16, Targets: each},
 			Case{Workload: "tpcb", Protocol: protocol, Clients: 16, Targets: some},
-			Case{Workload: "writeread", Protocol: protocol, Clients: 16, Targets: some},
+			Case{Workload: "writeread", Protocol: protocol, Clients: 16, Targets: each},
 			Case{Workload: "wide", Protocol: protocol, Clients: 16, Targets: some},
 			Case{Workload: "rows", Protocol: protocol, Clients: 16, Targets: some},
 		)
@@ -80,14 +97,27 @@ func full() Plan {
 	p.Cases = append(p.Cases,
 		Case{Workload: "mixed", Protocol: workload.Simple, Clients: 64, Targets: some},
 		Case{Workload: "mixed", Protocol: workload.Simple, Clients: 256, Targets: some},
-		Case{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Rate: 400, Targets: some},
-		Case{Workload: "mixed", Protocol: workload.Extended, Clients: 16, Rate: 2000, Targets: some},
+		Case{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Rate: 400, Targets: each},
+		Case{Workload: "mixed", Protocol: workload.Extended, Clients: 16, Rate: 2000, Targets: each},
 		Case{Workload: "select", Protocol: workload.Simple, Clients: 16, Rate: 4000, Targets: some},
 		Case{Workload: "connect", Protocol: workload.Simple, Clients: 8, Targets: some},
 		Case{Workload: "select", Protocol: workload.Simple, Clients: 16, Idle: 1000, Fresh: true, Targets: pooling},
-		Case{Workload: "select", Protocol: workload.Simple, Clients: 16, Idle: 10000, Fresh: true, Targets: pooling},
+		Case{Workload: "select", Protocol: workload.Simple, Clients: 16, Idle: manyIdle, Fresh: true, Targets: pooling},
 	)
 	return p
+}
+
+// memory is what clients cost in memory: many that are idle, and many that come and go.
+func memory() Plan {
+	return Plan{
+		Name: "memory", Rounds: 1, Warmup: 5 * time.Second, Measure: 5 * time.Second,
+		Scale: 1, Connections: serverConnections,
+		Cases: []Case{
+			{Workload: "select", Protocol: workload.Simple, Clients: 16, Idle: 1000, Fresh: true, Targets: pooling},
+			{Workload: "select", Protocol: workload.Simple, Clients: 16, Idle: manyIdle, Fresh: true, Targets: pooling},
+			{Workload: "connect", Protocol: workload.Simple, Clients: 16, Measure: 2 * time.Minute, Fresh: true, Targets: []string{"strict"}},
+		},
+	}
 }
 
 // smoke runs every workload and target, and every protocol, once and as short as

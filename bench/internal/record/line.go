@@ -61,9 +61,10 @@ type Cell struct {
 	GeneratorCPU float64 `json:"generator_cpu,omitempty"`
 	MachineCPU   float64 `json:"machine_cpu,omitempty"`
 
-	// Resident memory of all processes of the target before the clients came, and with
-	// them.
+	// Resident memory of all processes of the target before the clients came, when what
+	// is measured began, and when it ended.
 	ResidentBefore int64 `json:"resident_before,omitempty"`
+	ResidentWarm   int64 `json:"resident_warm,omitempty"`
 	Resident       int64 `json:"resident,omitempty"`
 	// ServerConnections are those of all targets that run, at the end.
 	ServerConnections int `json:"server_connections,omitempty"`

@@ -16,7 +16,7 @@ import (
 type Results struct {
 	Header record.Header
 	Cases  []CaseResults
-	// Rounds is how many of the plan's rounds are complete.
+	// Rounds is how many of the plan's rounds are complete: have all that they are to have.
 	Rounds int
 	// Load and Foreign are of all groups: the load average when they began, and the share
 	// of the used processor time that was none of the benchmark's.
@@ -50,6 +50,10 @@ type TargetResults struct {
 	// IdleMemory is the resident memory, in bytes, that each client cost, in a fresh
 	// target.
 	IdleMemory Interval
+	// Connects is how many connections were made, where each transaction has its own, and
+	// Growth by how many bytes the resident memory grew meanwhile.
+	Connects int64
+	Growth   Interval
 }
 
 // Collect computes the figures.
@@ -70,9 +74,9 @@ func Collect(header record.Header, groups []record.Group) (*Results, error) {
 			r.Last = g.At
 		}
 	}
-	r.Load, _ = summarize(loads)
-	r.Foreign, _ = summarize(foreign)
-	r.Rounds = header.Plan.Rounds
+	r.Load, _ = Summarize(loads)
+	r.Foreign, _ = Summarize(foreign)
+	r.Rounds = complete(header.Plan, groups)
 	for _, c := range header.Plan.Cases {
 		result := CaseResults{Case: c}
 		for _, g := range groups {
@@ -85,8 +89,7 @@ func Collect(header record.Header, groups []record.Group) (*Results, error) {
 			}
 			result.cells = append(result.cells, cells)
 		}
-		r.Rounds = min(r.Rounds, len(result.cells))
-		specs, err := target.Find(c.Targets)
+		specs, err := target.Find(c.Compared())
 		if err != nil {
 			return nil, fmt.Errorf("read the results of %s: %w", c.Name(), err)
 		}
@@ -106,9 +109,12 @@ func Collect(header record.Header, groups []record.Group) (*Results, error) {
 
 func (c *CaseResults) target(spec target.Spec) (TargetResults, error) {
 	t := TargetResults{Spec: spec}
-	var tps, proxy, all, server, generator, memory []float64
+	var tps, proxy, all, server, generator, memory, growth []float64
 	for _, cells := range c.cells {
-		cell := cells[spec.Name]
+		cell, ok := cells[spec.Name]
+		if !ok {
+			continue // it is no guest of this round
+		}
 		if !cell.Measured() {
 			t.Skipped = cell.Skipped + cell.Failed
 			continue
@@ -133,8 +139,12 @@ func (c *CaseResults) target(spec target.Spec) (TargetResults, error) {
 		} else {
 			t.Latency.Merge(h)
 		}
-		if clients := c.Case.Clients + c.Case.Idle; c.Case.Fresh {
+		if clients := c.Case.Clients + c.Case.Idle; c.Case.Idle > 0 && c.Case.Fresh {
 			memory = append(memory, float64(cell.Resident-cell.ResidentBefore)/float64(clients))
+		}
+		if cell.Connects > 0 {
+			t.Connects += cell.Connects
+			growth = append(growth, float64(cell.Resident-cell.ResidentWarm))
 		}
 		tps = append(tps, cell.TPS())
 		if cell.Statements == 0 {
@@ -145,13 +155,32 @@ func (c *CaseResults) target(spec target.Spec) (TargetResults, error) {
 		server = append(server, cell.PerStatement(cell.ServerCPU)*1e6)
 		generator = append(generator, cell.PerStatement(cell.GeneratorCPU)*1e6)
 	}
-	t.TPS, _ = summarize(tps)
-	t.ProxyCPU, _ = summarize(proxy)
-	t.AllCPU, _ = summarize(all)
-	t.ServerCPU, _ = summarize(server)
-	t.GeneratorCPU, _ = summarize(generator)
-	t.IdleMemory, _ = summarize(memory)
+	t.TPS, _ = Summarize(tps)
+	t.ProxyCPU, _ = Summarize(proxy)
+	t.AllCPU, _ = Summarize(all)
+	t.ServerCPU, _ = Summarize(server)
+	t.GeneratorCPU, _ = Summarize(generator)
+	t.IdleMemory, _ = Summarize(memory)
+	t.Growth, _ = Summarize(growth)
 	return t, nil
+}
+
+// complete counts the rounds of which nothing is missing.
+func complete(p matrix.Plan, groups []record.Group) int {
+	missing := make([]int, p.Rounds)
+	for _, g := range p.Groups() {
+		missing[g.Round]++
+	}
+	for _, g := range groups {
+		missing[g.Round]--
+	}
+	n := 0
+	for _, m := range missing {
+		if m == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Find gives the figures of a case by its name.
@@ -185,7 +214,7 @@ func (c *CaseResults) paired(of, to string, compare func(a, b record.Cell) (floa
 			values = append(values, v)
 		}
 	}
-	return summarize(values)
+	return Summarize(values)
 }
 
 // Figures of a cell that are compared.

@@ -18,8 +18,8 @@ type Interval struct {
 	N int
 }
 
-// summarize gives the median of some values. ok is false if there are none.
-func summarize(values []float64) (_ Interval, ok bool) {
+// Summarize gives the median of some values. ok is false if there are none.
+func Summarize(values []float64) (_ Interval, ok bool) {
 	if len(values) == 0 {
 		return Interval{}, false
 	}

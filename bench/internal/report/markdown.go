@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pgpilot/pgpilot/bench/internal/target"
 	"github.com/pgpilot/pgpilot/bench/internal/workload"
 )
 
@@ -151,6 +152,9 @@ func (t TargetResults) notes() []string {
 	}
 	if t.IdleMemory.N > 0 {
 		out = append(out, fmt.Sprintf("%.1f kB per client", t.IdleMemory.Mid/1024))
+	}
+	if t.Growth.N > 0 && t.Spec.Kind != target.Direct {
+		out = append(out, fmt.Sprintf("memory %+.1f MB over %d connections", t.Growth.Mid/(1<<20), t.Connects/int64(t.Growth.N)))
 	}
 	if t.Skipped != "" {
 		out = append(out, "some rounds are missing: "+t.Skipped)

@@ -18,10 +18,10 @@ import (
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 func TestSummarize(t *testing.T) {
-	if _, ok := summarize(nil); ok {
+	if _, ok := Summarize(nil); ok {
 		t.Error("no values have a median")
 	}
-	few, _ := summarize([]float64{3, 1, 2})
+	few, _ := Summarize([]float64{3, 1, 2})
 	if !near(few.Mid, 2) || few.Known() {
 		t.Errorf("three values give %+v", few)
 	}
@@ -29,7 +29,7 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("without an interval it is written %q", few.Text(1))
 	}
 	// Of ten values, the second and the ninth bound the median with 97.9 %.
-	ten, _ := summarize([]float64{10, 1, 9, 2, 8, 3, 7, 4, 6, 5})
+	ten, _ := Summarize([]float64{10, 1, 9, 2, 8, 3, 7, 4, 6, 5})
 	if !near(ten.Mid, 5.5) || !near(ten.Lo, 2) || !near(ten.Hi, 9) {
 		t.Errorf("ten values give %+v", ten)
 	}

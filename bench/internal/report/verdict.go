@@ -69,9 +69,11 @@ func goals() []goal {
 		{"throughput, prepared statements, × direct", "select/prepared/16", ratio("direct", tps), true, 1.0, 2},
 		{"router CPU per statement, simple protocol, × PgBouncer", "select/simple/16", ratio("pgbouncer", proxyCPU), false, 1.3, 2},
 		{"router CPU per statement, extended protocol, × PgBouncer", "select/extended/16", ratio("pgbouncer", proxyCPU), false, 1.3, 2},
+		{"router CPU per statement, prepared statements, × PgBouncer in session mode", "select/prepared/16", ratio("pgbouncer-session", proxyCPU), false, 1.3, 2},
 		{"throughput, 20 % writes, × PgBouncer", "mixed/simple/16", ratio("pgbouncer", tps), true, 0.9, 2},
 		{"one client, median latency beyond direct, µs", "select/simple/1", medianBeyondDirect, false, 60, 0},
 		{"reads that fell back to the primary, 400 statements/s, 20 % writes, %", "mixed/simple/16@400", fallbackShare, false, 5, 1},
+		{"resident memory of each of 10,000 idle clients, kB", "select/simple/16+10000", idleMemory, false, 12, 1},
 	}
 }
 
@@ -93,7 +95,18 @@ func fallbackShare(c *CaseResults) (Interval, bool) {
 			values = append(values, 100*cell.Fallbacks/cell.Reads)
 		}
 	}
-	return summarize(values)
+	return Summarize(values)
+}
+
+func idleMemory(c *CaseResults) (Interval, bool) {
+	for _, t := range c.Targets {
+		if t.Spec.Name == "strict" && t.IdleMemory.N > 0 {
+			const kilo = 1024
+			i := t.IdleMemory
+			return Interval{i.Mid / kilo, i.Lo / kilo, i.Hi / kilo, i.N}, true
+		}
+	}
+	return Interval{}, false
 }
 
 // outcome says what became of a goal.

@@ -48,7 +48,7 @@ func (r *runner) measure(ctx context.Context, g matrix.Group, t target.Target) (
 	}
 	fleet, err := load.Open(ctx, load.Options{
 		DSN: t.DSN(), Workload: w, Protocol: g.Case.Protocol, Clients: g.Case.Clients, Idle: g.Case.Idle,
-		Rate: g.Case.Rate, Warmup: r.plan.Warmup, Measure: r.plan.Measure, Seed: g.Seed,
+		Rate: g.Case.Rate, Warmup: r.plan.Warmup, Measure: r.plan.MeasureOf(g.Case), Seed: g.Seed,
 		Rows: workload.Rows(r.plan.Scale), Threads: max(1, runtime.NumCPU()/coresPerThread),
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *runner) measure(ctx context.Context, g matrix.Group, t target.Target) (
 	cell.ServerCPU = (last.servers.CPU - first.servers.CPU).Seconds()
 	cell.GeneratorCPU = (last.self.CPU - first.self.CPU).Seconds()
 	cell.MachineCPU = (last.machine - first.machine).Seconds()
-	cell.ResidentBefore, cell.Resident = alone.Resident, last.all.Resident
+	cell.ResidentBefore, cell.ResidentWarm, cell.Resident = alone.Resident, first.all.Resident, last.all.Resident
 	return cell, nil
 }
 

@@ -90,7 +90,7 @@ func (r *runner) missing() []matrix.Group {
 // timeFor says that there is no time for the first of the groups that are left.
 func (r *runner) timeFor(left []matrix.Group) error {
 	// A second more for each target: to connect, and to start it the first time.
-	takes := time.Duration(len(left[0].Targets)) * (r.plan.Warmup + r.plan.Measure + time.Second)
+	takes := time.Duration(len(left[0].Targets)) * (r.plan.Warmup + r.plan.MeasureOf(left[0].Case) + time.Second)
 	if r.Until.IsZero() || time.Now().Add(takes).Before(r.Until) {
 		return nil
 	}

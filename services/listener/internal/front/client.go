@@ -27,7 +27,7 @@ func (f *Front) serve(ctx context.Context, c *startup.Client) {
 		f.refuse(c, err)
 	case req.Cancel != nil:
 		// To its client the end of the connection says that the next statement is safe.
-		f.routers.Cancel(ctx, *req.Cancel, func() { c.Close() })
+		f.routers.Cancel(ctx, *req.Cancel, func(bool) { c.Close() })
 	case req.Session.TLS:
 		f.handOverRelay(ctx, c, g, req.Session)
 	default:

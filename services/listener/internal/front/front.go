@@ -36,8 +36,8 @@ type Gate interface {
 // Routers serve sessions (routers.Fleet).
 type Routers interface {
 	HandOver(ctx context.Context, r *handoff.Record, fd int) error
-	Cancel(ctx context.Context, key handoff.CancelKey, over func())
-	Leave(sessions []string)
+	Cancel(ctx context.Context, key handoff.CancelKey, over func(found bool))
+	Leave(ctx context.Context, sessions []string)
 }
 
 // Places are given back when a session finds no router (ledger.Ledger).
@@ -95,19 +95,39 @@ func (f *Front) Run(ctx context.Context, ls []net.Listener, closeSockets func() 
 	<-ctx.Done()
 	err := closeSockets()
 	accepting.Wait()
-	finish := time.AfterFunc(finishTimeout, func() {
-		stopServing()
-		f.routers.Leave(f.relays.sessions()) // those that have come since
-	})
+	finish := time.AfterFunc(finishTimeout, stopServing)
 	defer finish.Stop()
 	cut := time.AfterFunc(leaveTimeout, f.relays.cut)
 	defer cut.Stop()
-	if over := f.relays.sessions(); len(over) > 0 {
-		f.log.Info("sessions over TLS end with this listener", obs.KeyCount, len(over))
-		f.routers.Leave(over)
+	if n := f.relays.len(); n > 0 {
+		f.log.Info("sessions over TLS end with this listener", obs.KeyCount, n)
 	}
+	telling, stopTelling := context.WithCancel(context.WithoutCancel(ctx))
+	var teller sync.WaitGroup
+	teller.Go(func() { f.tellToLeave(telling) })
 	clients.Wait()
+	stopTelling()
+	teller.Wait()
 	return err
+}
+
+// tellEvery is when sessions over TLS are told again to end.
+const tellEvery = time.Second
+
+// tellToLeave asks for the end of the sessions over TLS until ctx ends: again and again,
+// since some may come yet, and one that was on its way between two routers may have been
+// missed.
+func (f *Front) tellToLeave(ctx context.Context) {
+	again := time.NewTicker(tellEvery)
+	defer again.Stop()
+	for {
+		f.routers.Leave(ctx, f.relays.sessions())
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // accept takes clients from one listening socket until it is closed.

@@ -2,13 +2,14 @@ package routers
 
 import (
 	"context"
+	"crypto/subtle"
 	"sync"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 )
 
-// cancelWait bounds the wait for the routers' answers to a cancel request.
+// cancelWait bounds the wait for the answers to a cancel request.
 const cancelWait = 5 * time.Second
 
 // cancellation is a cancel request that routers have been asked to act on. It is guarded
@@ -19,40 +20,111 @@ type cancellation struct {
 	// over is closed when nothing is waited for any more.
 	over  chan struct{}
 	ended bool
+	// found says that a router has the session.
+	found bool
 }
 
 // answered notes a router's answer, or that it gives none.
 func (c *cancellation) answered(found bool) {
 	c.asked--
+	c.found = c.found || found
 	if (found || c.asked == 0) && !c.ended {
 		c.ended = true
 		close(c.over)
 	}
 }
 
-// Cancel passes a cancel key to every router and calls over once the request can stop
-// nothing any more that the session runs from then on: the router that has the session
-// says so, or none has it. Clients take the end of their request's connection for that
-// (PostgreSQL documentation: "Message Flow: Canceling Requests in Progress"). A router of
-// a release that does not answer is not waited for, and no router longer than cancelWait
-// or past the end of ctx. Cancel returns when the requests have left.
-func (f *Fleet) Cancel(ctx context.Context, key handoff.CancelKey, over func()) {
+// Cancel has a cancel request acted on by whoever has the session, here or at another
+// listener or router of this host, and calls over once it can stop nothing any more that
+// the session runs from then on: who has the session says so, or nobody has it. Clients
+// take the end of their request's connection for that (PostgreSQL documentation: "Message
+// Flow: Canceling Requests in Progress"). A router of a release that does not answer is
+// not waited for, and nobody longer than cancelWait or past the end of ctx. Cancel returns
+// when the requests have left.
+func (f *Fleet) Cancel(ctx context.Context, key handoff.CancelKey, over func(found bool)) {
 	f.metrics.cancels.Inc()
-	f.cancelParked(key)
-	c, requests := f.cancellation()
-	var sends sync.WaitGroup
-	for l, n := range requests {
-		sends.Go(func() {
-			if err := l.conn.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: key, Request: n}); err != nil {
-				l.abandon()
-			} else if l.answers {
-				return
-			}
-			f.canceled(l, handoff.Canceled{Request: n})
-		})
-	}
 	ctx, stop := context.WithTimeout(ctx, cancelWait)
 	defer stop()
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	for {
+		moves := f.moves()
+		found := f.cancelParked(ctx, key, &sends) || f.kin.Cancel(ctx, key) || f.cancelAtRouters(ctx, key, &sends)
+		if found || ctx.Err() != nil || f.moves() == moves {
+			over(found)
+			return
+		}
+		// A session has moved meanwhile: it may be where was asked before it came.
+	}
+}
+
+// answerCancel tells a router that a request which it has sent on is over.
+func (f *Fleet) answerCancel(l *link, request uint64, found bool) {
+	if request == 0 {
+		return // of an earlier release
+	}
+	if err := l.conn.Send(handoff.TypeCanceled, handoff.Canceled{Request: request, Found: found}); err != nil {
+		l.abandon()
+	}
+}
+
+// CancelParked has a cancel request acted on if its session is parked here, as Cancel
+// does.
+func (f *Fleet) CancelParked(ctx context.Context, key handoff.CancelKey) (found bool) {
+	ctx, stop := context.WithTimeout(ctx, cancelWait)
+	defer stop()
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	return f.cancelParked(ctx, key, &sends)
+}
+
+// moves counts the sessions that have come to somebody.
+func (f *Fleet) moves() uint64 {
+	f.state.Lock()
+	defer f.state.Unlock()
+	return f.state.moves
+}
+
+// cancelAtRouters asks every router.
+func (f *Fleet) cancelAtRouters(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found bool) {
+	f.state.Lock()
+	links := make([]*link, 0, len(f.state.links))
+	for l := range f.state.links {
+		links = append(links, l)
+	}
+	c, requests := f.requestLocked(links)
+	f.state.Unlock()
+	for l, n := range requests {
+		sends.Go(func() { f.sendCancel(l, n, key) })
+	}
+	return f.awaitCancel(ctx, c, requests)
+}
+
+// requestLocked prepares a cancel request: its number for each router.
+func (f *Fleet) requestLocked(links []*link) (*cancellation, map[*link]uint64) {
+	c := &cancellation{asked: len(links), over: make(chan struct{})}
+	requests := make(map[*link]uint64, len(links))
+	for _, l := range links {
+		l.lastCancel++
+		l.cancels[l.lastCancel] = c
+		requests[l] = l.lastCancel
+	}
+	return c, requests
+}
+
+// sendCancel asks one. A router that does not answer has done what it does once it is
+// asked.
+func (f *Fleet) sendCancel(l *link, request uint64, key handoff.CancelKey) {
+	if err := l.conn.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: key, Request: request}); err != nil {
+		l.abandon()
+	} else if l.answers {
+		return
+	}
+	f.canceled(l, handoff.Canceled{Request: request})
+}
+
+// awaitCancel waits for the answers.
+func (f *Fleet) awaitCancel(ctx context.Context, c *cancellation, requests map[*link]uint64) (found bool) {
 	if len(requests) > 0 {
 		select {
 		case <-c.over:
@@ -60,27 +132,12 @@ func (f *Fleet) Cancel(ctx context.Context, key handoff.CancelKey, over func()) 
 			f.log.Warn("a cancel request was not answered by every router")
 		}
 	}
-	over()
-	sends.Wait()
 	f.state.Lock()
 	defer f.state.Unlock()
 	for l, n := range requests {
 		delete(l.cancels, n)
 	}
-}
-
-// cancellation prepares a cancel request: its number for each router.
-func (f *Fleet) cancellation() (*cancellation, map[*link]uint64) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	c := &cancellation{asked: len(f.state.links), over: make(chan struct{})}
-	requests := make(map[*link]uint64, len(f.state.links))
-	for l := range f.state.links {
-		l.lastCancel++
-		l.cancels[l.lastCancel] = c
-		requests[l] = l.lastCancel
-	}
-	return c, requests
+	return c.found
 }
 
 // canceled notes a router's answer to a cancel request.
@@ -91,4 +148,42 @@ func (f *Fleet) canceled(l *link, a handoff.Canceled) {
 		delete(l.cancels, a.Request)
 		c.answered(a.Found)
 	}
+}
+
+// cancelParked looks for the session among those that are parked. The request was meant
+// for what the client had sent by then, and that nobody has looked at yet: it travels with
+// the session for that, or is dropped if there is nothing. A router that the session is
+// being offered to hears of it behind the record: it may have the session, or not.
+func (f *Fleet) cancelParked(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found bool) {
+	f.state.Lock()
+	p := f.parkedWithLocked(key)
+	if p == nil {
+		f.state.Unlock()
+		return false
+	}
+	p.canceled = p.canceled || p.Unread || readable(p.fds[0])
+	if p.to == nil {
+		f.state.Unlock()
+		return true
+	}
+	to := p.to
+	c, requests := f.requestLocked([]*link{to})
+	if p.away {
+		sends.Go(func() { f.sendCancel(to, requests[to], key) })
+	} else {
+		p.behind = append(p.behind, requests[to])
+	}
+	f.state.Unlock()
+	f.awaitCancel(ctx, c, requests)
+	return true
+}
+
+// parkedWithLocked gives the parked session with the cancel key, nil for none.
+func (f *Fleet) parkedWithLocked(key handoff.CancelKey) *parked {
+	for _, p := range f.state.parked {
+		if p.Cancel.PID == key.PID && subtle.ConstantTimeCompare(p.Cancel.Secret, key.Secret) == 1 {
+			return p
+		}
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package routers
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/services/listener/internal/parking"
+	"github.com/pgpilot/pgpilot/services/listener/internal/sibling"
 )
 
 const (
@@ -47,23 +47,32 @@ type Fleet struct {
 	log     *slog.Logger
 	metrics metrics
 
+	kin *sibling.Kin
 	lot *parking.Lot
 	// places bounds how many parked sessions look for a router at a time: all the others
 	// would only be woken with them.
 	places chan struct{}
-	// work are the goroutines of parked sessions.
+	// work are the goroutines of parked sessions; they end with life, which is Run's.
 	work sync.WaitGroup
+	life context.Context
+	// taking lasts until refuse is called: until then sessions are parked.
+	taking context.Context
+	refuse context.CancelFunc
 
 	state struct {
 		sync.Mutex
 		links map[*link]struct{}
-		// parked are the sessions that routers have given away, by id; closed says that no
-		// more are taken.
-		parked map[string]*parked
-		closed bool
+		// parked are the sessions that routers have given away, by id. They are taken from
+		// when it is running until it is closed.
+		parked          map[string]*parked
+		running, closed bool
+		// away are sessions that have gone to another listener, and until when that may have
+		// them; moves counts those that have come to somebody.
+		away  map[string]time.Time
+		moves uint64
 		// changed is closed and replaced whenever a session that found no router
-		// should look again.
-		changed chan struct{}
+		// should look again, joined when there is one more.
+		changed, joined chan struct{}
 	}
 }
 
@@ -95,10 +104,13 @@ func New(dir *rundir.Dir, id string, book Book, reg prometheus.Registerer, log *
 			Help: "Cancel requests passed on to the routers.",
 		}),
 	}}
+	f.kin = sibling.NewKin(dir, id, log)
+	f.taking, f.refuse = context.WithCancel(context.Background())
 	f.places = make(chan struct{}, window)
 	f.state.links = map[*link]struct{}{}
 	f.state.parked = map[string]*parked{}
-	f.state.changed = make(chan struct{})
+	f.state.away = map[string]time.Time{}
+	f.state.changed, f.state.joined = make(chan struct{}), make(chan struct{})
 	reg.MustRegister(f.metrics.handovers, f.metrics.duration, f.metrics.parked, f.metrics.cancels,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pgpilot_listener_routers",
@@ -133,11 +145,12 @@ func (f *Fleet) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.lot = lot
-	defer f.lot.Close()
+	defer lot.Close()
 	var watching, links sync.WaitGroup
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
+	f.begin(ctx, lot)
+	watching.Go(func() { f.forgetAway(ctx) })
 	watching.Go(func() {
 		if err := lot.Run(ctx); err != nil {
 			f.log.Error("parked sessions are not watched any more", obs.KeyError, err)
@@ -146,6 +159,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer func() {
 		stop()
 		links.Wait() // they bring the sessions that are worked on, and settle their offers
+		f.cease()
 		f.work.Wait()
 	}()
 	listed := map[string]context.CancelFunc{}
@@ -170,6 +184,20 @@ func (f *Fleet) Run(ctx context.Context) error {
 		unlist()
 	}
 	return err
+}
+
+// begin lets sessions be parked.
+func (f *Fleet) begin(ctx context.Context, lot *parking.Lot) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	f.life, f.lot, f.state.running = ctx, lot, true
+}
+
+// cease ends that: no work begins from then on.
+func (f *Fleet) cease() {
+	f.state.Lock()
+	defer f.state.Unlock()
+	f.state.running = false
 }
 
 // maintain dials a router again and again for as long as it is listed. A
@@ -241,37 +269,6 @@ func (f *Fleet) connect(ctx, listed context.Context, in rundir.Instance, log *sl
 	return true, err
 }
 
-func (f *Fleet) join(l *link, sessions []string) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	for _, s := range sessions {
-		l.sessions[s] = struct{}{}
-		f.book.Adopt(s)
-	}
-	f.state.links[l] = struct{}{}
-	f.signalLocked()
-}
-
-// leave forgets a router with the sessions it had, and gives those that were on
-// their way back to their hand-overs. Cancel requests do not wait for it any longer.
-func (f *Fleet) leave(l *link) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	delete(f.state.links, l)
-	for s := range l.sessions {
-		f.book.Close(s)
-	}
-	for s, answer := range l.pending {
-		answer <- lost
-		delete(l.pending, s)
-	}
-	for n, c := range l.cancels {
-		c.answered(false)
-		delete(l.cancels, n)
-	}
-	f.signalLocked()
-}
-
 // listen acts on a router's messages until the connection ends.
 func (f *Fleet) listen(ctx context.Context, l *link) error {
 	for {
@@ -281,7 +278,7 @@ func (f *Fleet) listen(ctx context.Context, l *link) error {
 		}
 		l.heard.Store(int64(time.Since(l.made)))
 		if m.Type == handoff.TypeSession {
-			if err := f.receive(ctx, l, m); err != nil {
+			if err := f.receive(l, m); err != nil {
 				// What it has acknowledged is its own: that must be read before the
 				// sessions that are on their way are taken for lost.
 				f.log.Warn("a session could not be answered for", obs.KeyPeer, "router."+l.id, obs.KeyError, err)
@@ -329,60 +326,45 @@ func (f *Fleet) listen(ctx context.Context, l *link) error {
 			if err := m.Unmarshal(&c); err != nil {
 				return err
 			}
-			f.work.Go(func() { f.Cancel(ctx, c.CancelKey, func() {}) })
+			f.work.Go(func() {
+				f.Cancel(ctx, c.CancelKey, func(found bool) { f.answerCancel(l, c.Request, found) })
+			})
+		case handoff.TypeLeave:
+			var leave handoff.Leave
+			if err := m.Unmarshal(&leave); err != nil {
+				return err
+			}
+			f.work.Go(func() { f.Leave(ctx, leave.Sessions) })
 		default: // of a newer router: everything that must be understood changes the version
 			f.log.Debug("unknown message from the router", obs.KeyPeer, "router."+l.id, obs.KeyReason, string(m.Type))
 		}
 	}
 }
 
-func (f *Fleet) settle(l *link, session string, a answer) {
+// stops notes that a router takes no more sessions.
+func (f *Fleet) stops(l *link) {
 	f.state.Lock()
 	defer f.state.Unlock()
-	ch, ok := l.pending[session]
-	if !ok {
-		return // it has ended already
-	}
-	delete(l.pending, session)
-	if a == acknowledged {
-		l.sessions[session] = struct{}{}
-	}
-	ch <- a
+	l.stopping = true
 	f.signalLocked()
 }
 
-// end forgets sessions. One that ended before its acknowledgement came was taken
-// all the same: the client may have been served and gone by then.
-func (f *Fleet) end(l *link, sessions []string) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	for _, s := range sessions {
-		if ch, ok := l.pending[s]; ok {
-			delete(l.pending, s)
-			ch <- acknowledged
-			f.signalLocked()
-		} else if _, ok := l.sessions[s]; !ok {
-			continue
-		}
-		delete(l.sessions, s)
-		f.book.Close(s)
-	}
-}
-
-// Leave asks the routers to end sessions at their next safe points. It returns when the
-// requests are on their way.
-func (f *Fleet) Leave(sessions []string) {
+// Leave asks the routers to end sessions at their next safe points, and ends those that
+// are parked, here or at another listener of this host. It returns when the requests are
+// on their way. A session that moves at that moment may be missed.
+func (f *Fleet) Leave(ctx context.Context, sessions []string) {
 	if len(sessions) == 0 {
 		return
 	}
+	f.LeaveParked(sessions)
 	f.state.Lock()
 	links := make([]*link, 0, len(f.state.links))
 	for l := range f.state.links {
 		links = append(links, l)
 	}
-	f.endParkedLocked(sessions)
 	f.state.Unlock()
 	var wg sync.WaitGroup
+	wg.Go(func() { f.kin.Leave(ctx, sessions) })
 	for _, l := range links {
 		wg.Go(func() {
 			if err := l.conn.Send(handoff.TypeLeave, handoff.Leave{Sessions: sessions}); err != nil {
@@ -393,6 +375,13 @@ func (f *Fleet) Leave(sessions []string) {
 	wg.Wait()
 }
 
-// ErrNoRouter reports that there was no router to take a session, or none did in
-// time.
-var ErrNoRouter = errors.New("no router took the session")
+// LeaveParked ends those of the sessions that are parked here.
+func (f *Fleet) LeaveParked(sessions []string) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	for _, id := range sessions {
+		if p := f.state.parked[id]; p != nil {
+			p.stop(errLeave)
+		}
+	}
+}

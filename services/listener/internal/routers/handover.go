@@ -2,12 +2,20 @@ package routers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 )
+
+// ErrNoRouter reports that there was no router to take a session, or none did in
+// time.
+var ErrNoRouter = errors.New("no router took the session")
+
+// errPassedOver reports that every router that is there has passed a session over.
+var errPassedOver = fmt.Errorf("%w: all have refused it", ErrNoRouter)
 
 // HandOver gives a session to a router. The descriptor stays the caller's: after
 // success it is to be closed, and the client's socket lives on in the router. The
@@ -17,48 +25,60 @@ import (
 func (f *Fleet) HandOver(ctx context.Context, r *handoff.Record, fd int) error {
 	f.metrics.parked.Inc()
 	defer f.metrics.parked.Dec()
-	return f.handOver(ctx, &passing{rec: r, fds: []int{fd}, absence: absence, passed: map[*link]bool{}})
+	payload, err := r.Encode()
+	if err != nil {
+		return fmt.Errorf("hand session over: %w", err)
+	}
+	_, err = f.handOver(ctx, &passing{
+		session: r.Session, fds: []int{fd}, absence: absence, passed: map[*link]bool{},
+		ready: func(*link) ([]byte, error) { return payload, nil },
+	})
+	return err
 }
 
 // passing is a session on its way to a router.
 type passing struct {
-	rec *handoff.Record
-	fds []int
+	session string
+	fds     []int
 	// absence is how long it waits while there is no router.
 	absence time.Duration
-	// passed are the routers that did not take it; if again is not zero, they are asked
-	// again after that time.
+	// passed are the routers that did not take it.
 	passed map[*link]bool
-	again  time.Duration
-	// ready is called before it is offered, if it is not nil, and stays when it was not
-	// taken. An error ends the hand-over.
-	ready func() error
+	// yields says that it ends with errPassedOver when all routers that are there have
+	// passed it over. Otherwise it waits for another one to come.
+	yields bool
+	// ready is called before it is offered, and gives its record. An error ends the
+	// hand-over.
+	ready func(to *link) ([]byte, error)
+	// sent is called when the record has left, if it is not nil, and stays when the session
+	// was not taken; the latter's error ends the hand-over, too.
+	sent  func()
 	stays func() error
 }
 
-func (f *Fleet) handOver(ctx context.Context, p *passing) error {
+// handOver gives the session to a router, which it gives.
+func (f *Fleet) handOver(ctx context.Context, p *passing) (*link, error) {
 	began := time.Now()
 	for {
 		l, answers, err := f.await(ctx, p)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if p.ready != nil {
-			if err := p.ready(); err != nil {
-				f.unreserve(l, p.rec.Session)
-				return err
-			}
+		payload, err := p.ready(l)
+		if err != nil {
+			f.unreserve(l, p.session)
+			return nil, err
 		}
-		a := f.offer(ctx, l, p.rec, p.fds, answers)
+		a := f.offer(l, p, payload, answers)
 		f.metrics.handovers.WithLabelValues(string(a)).Inc()
 		if a == acknowledged {
 			f.metrics.duration.Observe(time.Since(began).Seconds())
-			return nil
+			return l, nil
 		}
 		p.passed[l] = true
 		if p.stays != nil {
 			if err := p.stays(); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
@@ -77,25 +97,21 @@ func (f *Fleet) unreserve(l *link, session string) {
 func (f *Fleet) await(ctx context.Context, p *passing) (*link, <-chan answer, error) {
 	var absent <-chan time.Time // nil, which never fires, while there is a router
 	for {
-		l, answers, busy, changed := f.choose(p.rec.Session, p.passed)
+		c := f.choose(p.session, p.passed)
 		switch {
-		case l != nil:
-			return l, answers, nil
-		case busy:
+		case c.link != nil:
+			return c.link, c.answers, nil
+		case c.busy:
 			absent = nil
+		case p.yields && c.passed:
+			return nil, nil, errPassedOver
 		case absent == nil:
 			timer := time.NewTimer(p.absence)
 			defer timer.Stop()
 			absent = timer.C
 		}
-		var again <-chan time.Time
-		if p.again > 0 && len(p.passed) > 0 {
-			again = time.After(p.again)
-		}
 		select {
-		case <-changed:
-		case <-again:
-			clear(p.passed)
+		case <-c.changed:
 		case <-absent:
 			return nil, nil, ErrNoRouter
 		case <-ctx.Done():
@@ -104,42 +120,52 @@ func (f *Fleet) await(ctx context.Context, p *passing) (*link, <-chan answer, er
 	}
 }
 
-// choose reserves a place on the way to the router with the fewest sessions. Busy
-// says that there is none now, but routers that will have places.
-func (f *Fleet) choose(session string, passed map[*link]bool) (_ *link, _ <-chan answer, busy bool, changed <-chan struct{}) {
+// choice is a router with a place on the way to it, or why there is none.
+type choice struct {
+	link    *link
+	answers <-chan answer
+	// busy says that there are routers that will have places, passed that there are
+	// routers that were passed over.
+	busy, passed bool
+	// changed is closed when it is worth while to choose again.
+	changed <-chan struct{}
+}
+
+// choose reserves a place on the way to the router with the fewest sessions.
+func (f *Fleet) choose(session string, passed map[*link]bool) choice {
 	f.state.Lock()
 	defer f.state.Unlock()
-	var best *link
+	c := choice{changed: f.state.changed}
 	for l := range f.state.links {
 		switch {
-		case passed[l], l.stopping:
+		case l.stopping:
+		case passed[l]:
+			c.passed = true
 		case len(l.pending) >= window:
-			busy = true
-		case best == nil, l.load() < best.load(), l.load() == best.load() && l.id < best.id:
-			best = l
+			c.busy = true
+		case c.link == nil, l.load() < c.link.load(), l.load() == c.link.load() && l.id < c.link.id:
+			c.link = l
 		}
 	}
-	if best == nil {
-		return nil, nil, busy, f.state.changed
+	if c.link != nil {
+		ch := make(chan answer, 1)
+		c.link.pending[session] = ch
+		c.answers = ch
 	}
-	ch := make(chan answer, 1)
-	best.pending[session] = ch
-	return best, ch, false, nil
+	return c
 }
 
 // offer sends a session to a router and waits for its answer. A router that falls
-// silent is given up: whatever it acknowledged until then still counts.
-func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fds []int, answers <-chan answer) answer {
-	payload, err := r.Encode()
-	if err != nil {
-		f.log.Warn("session cannot be handed over", obs.KeySession, r.Session, obs.KeyError, err)
-		f.unreserve(l, r.Session)
-		return refused
-	}
-	if err := l.conn.SendEncoded(payload, fds...); err != nil {
-		f.log.Warn("session was not handed over", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
+// silent is given up: whatever it acknowledged until then still counts. Nothing else ends
+// the wait: others are on their way over the same connection.
+func (f *Fleet) offer(l *link, p *passing, payload []byte, answers <-chan answer) answer {
+	if err := l.conn.SendEncoded(payload, p.fds...); err != nil {
+		f.log.Warn("session was not handed over", obs.KeySession, p.session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
 		l.abandon()
 		return <-answers // leave settles it
+	}
+	if p.sent != nil {
+		p.sent()
 	}
 	sent := time.Now()
 	timer := time.NewTimer(silence)
@@ -149,13 +175,12 @@ func (f *Fleet) offer(ctx context.Context, l *link, r *handoff.Record, fds []int
 		case a := <-answers:
 			return a
 		case <-timer.C:
-			if rest := silence - time.Since(l.lastHeard(sent)); rest > 0 {
-				timer.Reset(rest)
-				continue
-			}
-		case <-ctx.Done():
 		}
-		f.log.Warn("router does not answer", obs.KeySession, r.Session, obs.KeyPeer, "router."+l.id)
+		if rest := silence - time.Since(l.lastHeard(sent)); rest > 0 {
+			timer.Reset(rest)
+			continue
+		}
+		f.log.Warn("router does not answer", obs.KeySession, p.session, obs.KeyPeer, "router."+l.id)
 		l.abandon()
 		if a := <-answers; a != lost {
 			return a

@@ -2,7 +2,6 @@ package routers
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"time"
@@ -16,7 +15,8 @@ import (
 )
 
 // A router that stops, or has too much to do, gives sessions away by way of a listener.
-// Each goes to another router at once, or is parked here until there is one.
+// Each goes to another router at once, or is parked here until there is one. A listener
+// that stops gives those that are parked to another listener.
 
 // parkTime is how long a session is parked. A router that is restarted is back long
 // before.
@@ -27,93 +27,130 @@ const askAgain = time.Second
 
 // parked is a session that no router has.
 type parked struct {
-	rec  *handoff.Record
-	fds  []int
+	*handoff.Parcel
+	// fds are the client's and those of its server connections, in the parcel's order.
+	fds []int
+	// from is the router that has given it away, nil if another listener has.
 	from *link
 	// stop ends it.
 	stop context.CancelCauseFunc
-	// canceled says that a cancel request has come for what is unread; it is guarded by
-	// the fleet's state.
-	canceled bool
 	// spot is its place in the lot, nil while it is on its way; only its own goroutine
 	// looks at it.
 	spot *parking.Spot
+
+	// What follows is guarded by the fleet's state. canceled says that a cancel request has
+	// come for what is unread.
+	canceled bool
+	// to is the router that it is being offered to, nil for none; away says that its record
+	// has left, and behind has the numbers of the cancel requests that are to follow it.
+	to     *link
+	away   bool
+	behind []uint64
+	// told says that its record has been given with the mark of a cancel request.
+	told bool
 }
 
 var (
-	errStopping = errors.New("the listener is stopping")
+	errStopping = errors.New("the listener takes no sessions now")
 	errLeft     = errors.New("one of its connections has ended")
 	errLeave    = errors.New("what carries its client's bytes is going away")
 )
 
 // receive takes a session that a router gives away. An error ends the connection: then
 // the router still has everything that was not acknowledged.
-func (f *Fleet) receive(ctx context.Context, l *link, m *handoff.Message) error {
-	rec, err := handoff.DecodeRecord(m.Body)
-	if rec == nil {
+func (f *Fleet) receive(l *link, m *handoff.Message) error {
+	return f.take(l.conn, l, m)
+}
+
+// Receive takes a session that another listener gives away, over the connection by which
+// it does. After an error that one still has it.
+func (f *Fleet) Receive(c *handoff.Conn, m *handoff.Message) error {
+	return f.take(c, nil, m)
+}
+
+// take answers for a session, and finds a router for it if it is taken.
+func (f *Fleet) take(c *handoff.Conn, from *link, m *handoff.Message) error {
+	parcel, err := handoff.OpenParcel(m.Body)
+	if err != nil {
 		handoff.CloseFDs(m.FDs)
 		return fmt.Errorf("receive session: %w", err)
 	}
-	want := len(m.FDs)
-	if err == nil {
-		want = 1
-	}
-	if err == nil && rec.Live != nil {
-		want += len(rec.Live.Leases)
-	}
-	if len(m.FDs) != want {
-		err = fmt.Errorf("it came with %d descriptors instead of %d", len(m.FDs), want)
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	p := &parked{rec: rec, fds: m.FDs, from: l, stop: stop}
-	if err == nil {
-		err = f.admit(p)
-	}
+	p := &parked{Parcel: parcel, fds: m.FDs, from: from}
+	ctx, err := f.admit(p)
 	if err != nil {
-		stop(nil)
 		handoff.CloseFDs(m.FDs)
-		f.log.Info("a session was left with its router", obs.KeySession, rec.Session, obs.KeyPeer, "router."+l.id, obs.KeyReason, err.Error())
-		return l.conn.Send(handoff.TypeRefuse, handoff.SessionRef{Session: rec.Session, Reason: err.Error()})
+		f.log.Info("a session was left where it was", obs.KeySession, p.Session, obs.KeyPeer, p.origin(), obs.KeyReason, err.Error())
+		return c.Send(handoff.TypeRefuse, handoff.SessionRef{Session: p.Session, Reason: err.Error(), Alone: !errors.Is(err, errStopping)})
 	}
-	if err := l.conn.Send(handoff.TypeAck, handoff.SessionRef{Session: rec.Session}); err != nil {
+	if err := c.Send(handoff.TypeAck, handoff.SessionRef{Session: p.Session}); err != nil {
 		f.disown(p)
 		return err
 	}
-	f.work.Go(func() { f.pass(ctx, p) })
+	go func() { // work has counted it
+		defer f.work.Done()
+		f.pass(ctx, p)
+	}()
 	return nil
 }
 
-// admit notes a session that is about to be acknowledged.
-func (f *Fleet) admit(p *parked) error {
+// origin names where the session has come from.
+func (p *parked) origin() string {
+	if p.from == nil {
+		return "another listener"
+	}
+	return "router." + p.from.id
+}
+
+// admit notes a session that is about to be acknowledged, counts its work, and gives the
+// context of that.
+func (f *Fleet) admit(p *parked) (context.Context, error) {
+	if want := 1 + len(p.Held); len(p.fds) != want {
+		return nil, fmt.Errorf("it came with %d descriptors instead of %d", len(p.fds), want)
+	}
 	f.state.Lock()
 	defer f.state.Unlock()
-	id := p.rec.Session
 	switch {
-	case f.state.closed:
-		return errStopping
-	case f.state.parked[id] != nil:
-		return errors.New("it is here already")
+	case f.state.closed || !f.state.running:
+		return nil, errStopping
+	case f.state.parked[p.Session] != nil:
+		return nil, errors.New("it is here already")
 	}
-	f.state.parked[id] = p
-	delete(p.from.sessions, id)
-	f.book.Adopt(id)
+	ctx, stop := context.WithCancelCause(f.life)
+	p.stop = stop
+	f.work.Add(1)
+	f.state.parked[p.Session] = p
+	f.state.moves++
+	if p.from != nil {
+		delete(p.from.sessions, p.Session)
+	}
+	delete(f.state.away, p.Session)
+	f.book.Adopt(p.Session)
 	f.metrics.parked.Inc()
-	return nil
+	return ctx, nil
 }
 
-// disown leaves a session with its router that could not be acknowledged. Nothing is
-// shut down.
+// disown leaves a session where it was that could not be acknowledged. Nothing is shut
+// down.
 func (f *Fleet) disown(p *parked) {
+	defer f.work.Done()
 	f.state.Lock()
 	f.dropLocked(p)
-	p.from.sessions[p.rec.Session] = struct{}{}
+	if p.from != nil {
+		p.from.sessions[p.Session] = struct{}{}
+	} else {
+		f.state.away[p.Session] = time.Now().Add(awayTime)
+	}
 	f.state.Unlock()
 	p.stop(nil)
 	handoff.CloseFDs(p.fds)
 }
 
+// dropLocked notes that a session is not parked any more.
 func (f *Fleet) dropLocked(p *parked) {
-	delete(f.state.parked, p.rec.Session)
+	if f.state.parked[p.Session] != p {
+		return
+	}
+	delete(f.state.parked, p.Session)
 	f.metrics.parked.Dec()
 	f.signalLocked()
 }
@@ -123,20 +160,20 @@ func (f *Fleet) pass(ctx context.Context, p *parked) {
 	defer p.stop(nil)
 	ctx, cancel := context.WithTimeout(ctx, parkTime)
 	defer cancel()
-	log := f.log.With(obs.KeySession, p.rec.Session)
+	log := f.log.With(obs.KeySession, p.Session)
 	err := f.park(p)
 	if err == nil {
 		err = f.passOn(ctx, p)
 	}
-	f.state.Lock()
-	f.dropLocked(p)
-	f.state.Unlock()
 	if err == nil {
-		handoff.CloseFDs(p.fds) // they live on in the router
+		handoff.CloseFDs(p.fds) // they live on where it is now
 		log.Debug("session has gone to another router")
 		return
 	}
-	f.book.Close(p.rec.Session)
+	f.state.Lock()
+	f.dropLocked(p)
+	f.closeLocked(p.Session)
+	f.state.Unlock()
 	if p.spot != nil && !p.spot.Take() {
 		err = errLeft
 	}
@@ -148,30 +185,98 @@ func (f *Fleet) pass(ctx context.Context, p *parked) {
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR) // for whoever may still find it in a queue
 		_ = unix.Close(fd)
 	}
+	f.kin.Ended(context.WithoutCancel(ctx), []string{p.Session})
 }
 
-// passOn hands the session over, with few others at a time.
+// passOn gives the session to a router, or to another listener when this one stops.
 func (f *Fleet) passOn(ctx context.Context, p *parked) error {
+	passed := map[*link]bool{}
+	if p.from != nil && !f.fromAlone(p.from) {
+		passed[p.from] = true
+	}
+	seeking, stopSeeking := context.WithCancelCause(ctx)
+	defer stopSeeking(nil)
+	stop := context.AfterFunc(f.taking, func() { stopSeeking(errStopping) })
+	defer stop()
+	for {
+		f.state.Lock()
+		joined := f.state.joined
+		f.state.Unlock()
+		err := f.tryRouters(seeking, p, passed)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case seeking.Err() != nil:
+			if taken, err := f.entrust(ctx, p); taken || err != nil {
+				return err
+			}
+			seeking = ctx // a router may still come before the end
+		case errors.Is(err, errPassedOver) && passed[p.from]:
+			delete(passed, p.from) // better there again than nowhere
+		case errors.Is(err, errPassedOver): // others may have more luck in its place
+			passed = map[*link]bool{}
+			select {
+			case <-joined:
+			case <-time.After(askAgain):
+			case <-seeking.Done():
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// tryRouters hands the session over, with few others at a time.
+func (f *Fleet) tryRouters(ctx context.Context, p *parked, passed map[*link]bool) error {
 	select {
 	case f.places <- struct{}{}:
 		defer func() { <-f.places }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	way := &passing{rec: p.rec, fds: p.fds, absence: parkTime, again: askAgain, passed: map[*link]bool{}}
-	if !f.fromAlone(p.from) {
-		way.passed[p.from] = true
-	}
-	way.ready = func() error { return f.unpark(p) }
-	way.stays = func() error {
-		delete(way.passed, p.from) // better there again than nowhere
-		return f.park(p)
-	}
-	err := f.handOver(ctx, way)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
+	to, err := f.handOver(ctx, &passing{
+		session: p.Session, fds: p.fds, absence: parkTime, passed: passed, yields: true,
+		ready: func(to *link) ([]byte, error) { return f.unpark(p, to) },
+		sent:  func() { f.follow(p) },
+		stays: func() error {
+			f.state.Lock()
+			p.to, p.away, p.behind = nil, false, nil
+			f.state.Unlock()
+			return f.park(p)
+		},
+	})
+	if err == nil && errors.Is(context.Cause(ctx), errLeave) {
+		// It was told to end when it was on its way.
+		if err := to.conn.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{p.Session}}); err != nil {
+			to.abandon()
+		}
 	}
 	return err
+}
+
+// entrust gives the session to another listener. An error ends it.
+func (f *Fleet) entrust(ctx context.Context, p *parked) (taken bool, err error) {
+	payload, err := f.unpark(p, nil)
+	if err != nil {
+		return false, err
+	}
+	if !f.kin.Give(ctx, p.Session, payload, p.fds) {
+		return false, f.park(p)
+	}
+	f.state.Lock()
+	f.dropLocked(p)
+	f.state.moves++
+	if !f.hasLocked(p.Session) {
+		f.state.away[p.Session] = time.Now().Add(awayTime)
+	}
+	late := p.canceled && !p.told
+	f.state.Unlock()
+	if late {
+		f.kin.Cancel(ctx, p.Cancel)
+	}
+	return true, nil
 }
 
 // fromAlone reports whether there is no other router than the one that has given a
@@ -190,14 +295,12 @@ func (f *Fleet) fromAlone(from *link) bool {
 // park puts the session into the lot, where it is seen when one of its connections ends.
 func (f *Fleet) park(p *parked) (err error) {
 	var servers []int
-	if live := p.rec.Live; live != nil {
-		for i := range live.Leases {
-			if !live.Leases[i].Idle {
-				servers = append(servers, p.fds[1+i])
-			}
+	for i, held := range p.Held {
+		if held {
+			servers = append(servers, p.fds[1+i])
 		}
 	}
-	p.spot, err = f.lot.Park(p.fds[0], servers, len(p.rec.Unread) > 0, func(lastWords []byte) {
+	p.spot, err = f.lot.Park(p.fds[0], servers, p.Unread, func(lastWords []byte) {
 		if len(lastWords) > 0 {
 			_ = unix.Sendto(p.fds[0], lastWords, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) // its send buffer is empty
 		}
@@ -206,19 +309,45 @@ func (f *Fleet) park(p *parked) (err error) {
 	return err
 }
 
-// unpark takes it out, to be offered to a router.
-func (f *Fleet) unpark(p *parked) error {
-	if !p.spot.Take() {
-		p.spot = nil
-		return errLeft
-	}
+// unpark takes it out, to be offered to a router, or to another listener, and gives its
+// record.
+func (f *Fleet) unpark(p *parked, to *link) ([]byte, error) {
+	taken := p.spot.Take()
 	p.spot = nil
-	f.state.Lock()
-	defer f.state.Unlock()
-	if p.canceled && p.rec.Live != nil {
-		p.rec.Live.Canceled = true
+	if !taken {
+		return nil, errLeft
 	}
-	return nil
+	f.state.Lock()
+	p.to, p.told = to, p.canceled
+	canceled := p.canceled
+	f.state.Unlock()
+	if !canceled {
+		return p.Payload(), nil
+	}
+	payload, err := p.Parcel.Canceled()
+	if err != nil {
+		f.log.Warn("a cancel request is lost", obs.KeySession, p.Session, obs.KeyError, err)
+		return p.Payload(), nil
+	}
+	return payload, nil
+}
+
+// follow sends behind a record what has come for its session in the meantime.
+func (f *Fleet) follow(p *parked) {
+	f.state.Lock()
+	to, behind := p.to, p.behind
+	p.away, p.behind = true, nil
+	f.state.Unlock()
+	for _, n := range behind {
+		f.sendCancel(to, n, p.Cancel)
+	}
+}
+
+// readable reports whether the client has sent something that nobody has read.
+func readable(client int) bool {
+	var first [1]byte
+	n, _, err := unix.Recvfrom(client, first[:], unix.MSG_DONTWAIT|unix.MSG_PEEK)
+	return err == nil && n > 0
 }
 
 // farewell tells the client why its session ends, as a server does that is shut down.
@@ -229,59 +358,13 @@ func (p *parked) farewell() {
 	}
 }
 
-// cancelParked keeps a cancel request for a session that is parked: what it was meant
-// for is what nobody has looked at yet, if there is something.
-func (f *Fleet) cancelParked(key handoff.CancelKey) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	for _, p := range f.state.parked {
-		own := p.rec.Cancel
-		if own.PID == key.PID && subtle.ConstantTimeCompare(own.Secret, key.Secret) == 1 && len(p.rec.Unread) > 0 {
-			p.canceled = true
-		}
-	}
-}
-
-// endParkedLocked ends those of the sessions that are parked.
-func (f *Fleet) endParkedLocked(sessions []string) {
-	for _, id := range sessions {
-		if p := f.state.parked[id]; p != nil {
-			p.stop(errLeave)
-		}
-	}
-}
-
-// note follows sessions that come to a router, or leave it, by another way than this
-// listener.
-func (f *Fleet) note(l *link, what handoff.Type, sessions []string) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	for _, id := range sessions {
-		if what == handoff.TypeBegan {
-			l.sessions[id] = struct{}{}
-			f.book.Adopt(id)
-			continue
-		}
-		if _, ok := l.sessions[id]; ok {
-			delete(l.sessions, id)
-			f.book.Close(id)
-		}
-	}
-}
-
-// stops notes that a router takes no more sessions.
-func (f *Fleet) stops(l *link) {
-	f.state.Lock()
-	defer f.state.Unlock()
-	l.stopping = true
-	f.signalLocked()
-}
-
-// Refuse takes no more sessions from routers.
+// Refuse takes no more sessions from routers and other listeners, and gives those that
+// are parked to another listener.
 func (f *Fleet) Refuse() {
 	f.state.Lock()
 	defer f.state.Unlock()
 	f.state.closed = true
+	f.refuse()
 }
 
 // Empty waits until the sessions that are parked have gone, for as long as ctx lasts.

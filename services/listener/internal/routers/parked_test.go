@@ -2,8 +2,12 @@ package routers
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"log/slog"
 	"maps"
+	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -57,18 +61,38 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	dir, err := rundir.Open(filepath.Join(t.TempDir(), "r"))
+	folder, err := os.MkdirTemp("", "routers-") // t.TempDir has the test's name, for which a socket's path has no room
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, err := rundir.Open(filepath.Join(folder, "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newStageIn(t, dir, "1")
+}
+
+// newStageIn runs the fleet of one of several listeners.
+func newStageIn(t *testing.T, dir *rundir.Dir, id string) *stage {
+	t.Helper()
 	b := &book{has: map[string]bool{}}
-	s := &stage{Fleet: New(dir, "1", b, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(t.Output(), nil))), t: t, dir: dir, book: b}
+	s := &stage{Fleet: New(dir, id, b, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(t.Output(), nil))), t: t, dir: dir, book: b}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := s.Run(ctx); err != nil {
 			t.Error(err)
 		}
+	})
+	s.await("it runs", func() bool {
+		s.state.Lock()
+		defer s.state.Unlock()
+		return s.state.running
 	})
 	s.stop = sync.OnceFunc(func() {
 		cancel()
@@ -82,12 +106,22 @@ func newStage(t *testing.T) *stage {
 type router struct {
 	t *testing.T
 	*handoff.Conn
+	raw   *net.UnixConn
 	claim *rundir.Claim
 	die   func()
+	// change makes something else of the records that it gives away, if it is not nil.
+	change func(payload []byte) []byte
 }
 
 // router starts one that has these sessions.
 func (s *stage) router(id string, sessions ...string) *router {
+	s.t.Helper()
+	return s.routerOf([]*stage{s}, id, sessions...)[s]
+}
+
+// routerOf starts one that several listeners connect to, and gives its ends of the
+// connections.
+func (s *stage) routerOf(listeners []*stage, id string, sessions ...string) map[*stage]*router {
 	s.t.Helper()
 	claim, err := s.dir.Claim(rundir.Router, id)
 	if err != nil {
@@ -97,41 +131,56 @@ func (s *stage) router(id string, sessions ...string) *router {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	u, err := l.AcceptUnix()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := u.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		s.t.Fatal(err)
-	}
-	r := &router{t: s.t, Conn: handoff.NewConn(u), claim: claim}
-	r.die = sync.OnceFunc(func() {
-		r.Close()
+	ends := map[*stage]*router{}
+	die := sync.OnceFunc(func() {
+		for _, r := range ends {
+			r.Close()
+		}
 		l.Close()
 		if err := claim.Close(); err != nil {
 			s.t.Error(err)
 		}
 	})
-	s.t.Cleanup(r.die)
-	if err := r.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: id, Sessions: sessions}); err != nil {
-		s.t.Fatal(err)
-	}
-	m := r.expect(handoff.TypeHello)
-	var h handoff.Hello
-	if err := m.Unmarshal(&h); err != nil || !h.Parks {
-		s.t.Fatalf("%+v, %v: the listener does not say that it takes sessions", h, err)
-	}
-	s.await("the router is known", func() bool {
-		s.state.Lock()
-		defer s.state.Unlock()
-		for l := range s.state.links {
-			if l.id == id {
-				return true
+	s.t.Cleanup(die)
+	for range listeners {
+		u, err := l.AcceptUnix()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := u.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			s.t.Fatal(err)
+		}
+		r := &router{t: s.t, Conn: handoff.NewConn(u), raw: u, claim: claim, die: die}
+		if err := r.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: id, Sessions: sessions, Answers: true}); err != nil {
+			s.t.Fatal(err)
+		}
+		m := r.expect(handoff.TypeHello)
+		var h handoff.Hello
+		if err := m.Unmarshal(&h); err != nil || !h.Parks || !h.Answers {
+			s.t.Fatalf("%+v, %v: the listener does not say that it takes sessions and answers", h, err)
+		}
+		for _, st := range listeners {
+			if st.id == h.ID {
+				ends[st] = r
 			}
 		}
-		return false
-	})
-	return r
+	}
+	for _, st := range listeners {
+		st.await("the router is known", func() bool { return st.knows(id) })
+	}
+	return ends
+}
+
+// knows reports whether there is a connection to the router.
+func (s *stage) knows(id string) bool {
+	s.state.Lock()
+	defer s.state.Unlock()
+	for l := range s.state.links {
+		if l.id == id {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *stage) await(what string, ok func() bool) {
@@ -159,11 +208,11 @@ func (r *router) expect(typ handoff.Type) *handoff.Message {
 
 func (r *router) ack(m *handoff.Message) {
 	r.t.Helper()
-	rec, err := handoff.DecodeRecord(m.Body)
+	p, err := handoff.OpenParcel(m.Body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.Send(handoff.TypeAck, handoff.SessionRef{Session: rec.Session}); err != nil {
+	if err := r.Send(handoff.TypeAck, handoff.SessionRef{Session: p.Session}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -188,7 +237,14 @@ func (r *router) gives(id string, want handoff.Type, change func(*handoff.Record
 	if change != nil {
 		change(rec)
 	}
-	if err := r.SendSession(rec, fds[:]...); err != nil {
+	payload, err := rec.Encode()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if r.change != nil {
+		payload = r.change(payload)
+	}
+	if err := r.SendEncoded(payload, fds[:]...); err != nil {
 		r.t.Fatal(err)
 	}
 	handoff.CloseFDs(r.expect(want).FDs)
@@ -260,7 +316,11 @@ func TestParkedUntilARouterComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.gives("x", handoff.TypeAck, nil)
-	s.Cancel(t.Context(), handoff.CancelKey{PID: 7, Secret: []byte{1}}, func() {})
+	over := false
+	s.Cancel(t.Context(), handoff.CancelKey{PID: 7, Secret: []byte{1}}, func(found bool) { over = found })
+	if !over {
+		t.Error("the client of the cancel request waits")
+	}
 	a.die()
 	b := s.router("b")
 	m := b.expect(handoff.TypeSession)
@@ -331,7 +391,7 @@ func TestParkedSessionsEnd(t *testing.T) {
 		"its client is gone":     {do: func(_ *stage, client, _ int) { _ = unix.Shutdown(client, unix.SHUT_RDWR) }},
 		"its server is gone":     {do: func(_ *stage, _, server int) { _ = unix.Shutdown(server, unix.SHUT_RDWR) }},
 		"the listener stops":     {do: func(s *stage, _, _ int) { s.stop() }, code: "57P01"},
-		"its relay is to end":    {do: func(s *stage, _, _ int) { s.Leave([]string{"x"}) }, code: "57P01"},
+		"its relay is to end":    {do: func(s *stage, _, _ int) { s.Leave(s.t.Context(), []string{"x"}) }, code: "57P01"},
 		"its server says a word": {do: func(_ *stage, _, server int) { say(server); _ = unix.Shutdown(server, unix.SHUT_RDWR) }, code: "57P05"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -399,22 +459,45 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// Sessions that come to routers and leave them by way of other listeners are counted.
-func TestNewsOfOtherListeners(t *testing.T) {
-	s := newStage(t)
-	a := s.router("a", "x")
-	for _, news := range []struct {
-		what     handoff.Type
-		sessions []string
-		want     []string
-	}{
-		{handoff.TypeBegan, []string{"y", "z"}, []string{"x", "y", "z"}},
-		{handoff.TypeMoved, []string{"x", "y"}, []string{"z"}},
-		{handoff.TypeEnded, []string{"z"}, nil},
-	} {
-		if err := a.Send(news.what, handoff.Ended{Sessions: news.sessions}); err != nil {
-			t.Fatal(err)
-		}
-		s.await("it is counted", func() bool { return slices.Equal(s.book.sessions(), news.want) })
+// stops says that the router takes no more sessions.
+func (r *router) stops() {
+	r.t.Helper()
+	if err := r.Send(handoff.TypeStopping, struct{}{}); err != nil {
+		r.t.Fatal(err)
 	}
+}
+
+// refuse leaves a session with the listener, and gives its id.
+func (r *router) refuse(m *handoff.Message) string {
+	r.t.Helper()
+	p, err := handoff.OpenParcel(m.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.Send(handoff.TypeRefuse, handoff.SessionRef{Session: p.Session, Reason: "told to"}); err != nil {
+		r.t.Fatal(err)
+	}
+	return p.Session
+}
+
+// sessionsOf lists what a router has, as far as the listener knows.
+func (s *stage) sessionsOf(router string) []string {
+	s.state.Lock()
+	defer s.state.Unlock()
+	for l := range s.state.links {
+		if l.id == router {
+			return slices.Sorted(maps.Keys(l.sessions))
+		}
+	}
+	return nil
+}
+
+// fields gives the JSON of a record.
+func fields(t *testing.T, payload []byte) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal(payload[4:4+binary.BigEndian.Uint32(payload)], &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

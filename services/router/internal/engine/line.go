@@ -154,7 +154,7 @@ func (l *line) event(ev poll.Event) {
 	if !ev.Readable() && !ev.Gone() {
 		return
 	}
-	n, st := poll.Recv(l.fd, l.b.e.buf[:])
+	n, st := l.recv()
 	switch st {
 	case poll.Again:
 		return

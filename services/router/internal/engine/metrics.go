@@ -50,6 +50,9 @@ type Metrics struct {
 	cacheMisses  prometheus.Counter
 	hits         uint64
 	misses       uint64
+	// reads, writes and waits are of calls, told what they were last.
+	reads, writes, waits prometheus.Counter
+	told                 calls
 }
 
 // NewMetrics registers the router's metrics.
@@ -92,6 +95,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.unsettled, m.late = whyPrimary.WithLabelValues("unsettled"), whyPrimary.WithLabelValues("late")
 	m.hopeless, m.kept = whyPrimary.WithLabelValues("hopeless"), whyPrimary.WithLabelValues("kept")
 	m.caughtUp = counter("pgpilot_fence_waits_met_total", "Reads served by a replica after they had waited for it to catch up.")
+	loopCalls := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_router_calls_total", Help: "Times that the loop has read from a socket, written to one, and waited for any to be ready."}, []string{"call"})
+	reg.MustRegister(loopCalls)
+	m.reads, m.writes, m.waits = loopCalls.WithLabelValues("read"), loopCalls.WithLabelValues("write"), loopCalls.WithLabelValues("wait")
 	m.BarrierRounds = counter("pgpilot_fence_barrier_rounds_total", "Times the primary was asked whether it shows what replicas have shown.")
 	m.BarrierTimeouts = counter("pgpilot_fence_barrier_timeouts_total", "Statements refused because the primary did not show within fencing.wait_primary what a replica may have shown.")
 	moveTime := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pgpilot_router_session_move_seconds", Help: "Time from taking a session out of the loop to a listener's acknowledgement.", Buckets: prometheus.ExponentialBuckets(100e-6, 2, 14)})
@@ -129,6 +135,10 @@ func (m *Metrics) gauges(e *Engine) {
 	m.cacheHits.Add(float64(e.cache.Hits - m.hits))
 	m.cacheMisses.Add(float64(e.cache.Misses - m.misses))
 	m.hits, m.misses = e.cache.Hits, e.cache.Misses
+	m.reads.Add(float64(e.calls.reads - m.told.reads))
+	m.writes.Add(float64(e.calls.writes - m.told.writes))
+	m.waits.Add(float64(e.calls.waits - m.told.waits))
+	m.told = e.calls
 	type counts struct{ idle, lent, connecting, waiters int }
 	sums := make([]counts, len(e.servers))
 	for k, p := range e.pools {

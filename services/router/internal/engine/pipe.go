@@ -31,6 +31,18 @@ func (p *pipe) open(e *Engine, fd int, h handler, what poll.Interest) error {
 	return nil
 }
 
+// recv reads what is there into the loop's buffer, once.
+func (p *pipe) recv() (int, poll.Status) {
+	p.e.calls.reads++
+	return poll.Recv(p.fd, p.e.buf[:])
+}
+
+// put writes what fits of b, once.
+func (p *pipe) put(b []byte) (int, poll.Status) {
+	p.e.calls.writes++
+	return poll.Send(p.fd, b)
+}
+
 // send writes b, keeping what does not fit.
 func (p *pipe) send(b []byte) {
 	if p.broken || p.closed {
@@ -41,7 +53,7 @@ func (p *pipe) send(b []byte) {
 		return
 	}
 	for len(b) > 0 {
-		n, st := poll.Send(p.fd, b)
+		n, st := p.put(b)
 		switch st {
 		case poll.OK:
 			b = b[n:]
@@ -60,7 +72,7 @@ func (p *pipe) send(b []byte) {
 func (p *pipe) flush() bool {
 	rest := p.out
 	for len(rest) > 0 {
-		n, st := poll.Send(p.fd, rest)
+		n, st := p.put(rest)
 		if st == poll.Again {
 			break
 		}

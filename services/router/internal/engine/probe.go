@@ -46,6 +46,8 @@ type probe struct {
 	// asked is what the connection has still to answer, oldest first.
 	asked []question
 
+	// columns is used again for each answer.
+	columns  pgproto3.DataRow
 	position lsn.Position
 	flushed  lsn.LSN
 	got      bool
@@ -219,7 +221,7 @@ func (p *probe) event(ev poll.Event) {
 	if !ev.Readable() && !ev.Gone() {
 		return
 	}
-	n, st := poll.Recv(p.fd, p.e.buf[:])
+	n, st := p.recv()
 	switch st {
 	case poll.Again:
 		return
@@ -279,7 +281,7 @@ func (p *probe) answers(q question) bool { return len(p.asked) > 0 && p.asked[0]
 
 // row reads the one row of a probe.
 func (p *probe) row(body []byte) error {
-	var row pgproto3.DataRow
+	row := &p.columns
 	if err := row.Decode(body); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (s *server) lost() {
 // receive reads once, for the session that has the connection.
 func (s *server) receive(c *client) {
 	e := s.e
-	n, st := poll.Recv(s.fd, e.buf[:])
+	n, st := s.recv()
 	switch st {
 	case poll.Again:
 		return
@@ -185,7 +185,7 @@ func (s *server) reset() {
 
 // receiveReset reads the answer to DISCARD.
 func (s *server) receiveReset() {
-	n, st := poll.Recv(s.fd, s.e.buf[:])
+	n, st := s.recv()
 	switch st {
 	case poll.Again:
 		return

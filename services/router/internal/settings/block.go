@@ -147,7 +147,7 @@ var hint = []byte("pgpilot")
 
 // beginsBlock reports whether a text may begin with one.
 func beginsBlock(text []byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	text = behindSpace(text)
 	if len(text) < 3 {
 		return false
 	}

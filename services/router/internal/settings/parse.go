@@ -30,9 +30,23 @@ func Parse(text []byte) (cs []Command, ok bool) {
 	return cs, p.err == nil && len(cs) > 0
 }
 
+// behindSpace gives a text from its first word or comment on. Every statement is looked at
+// like this, several times, and bytes.TrimLeft would make a table of the characters each
+// time.
+func behindSpace(text []byte) []byte {
+	for i, c := range text {
+		switch c {
+		case ' ', '\t', '\r', '\n', '\f', '\v', ';':
+		default:
+			return text[i:]
+		}
+	}
+	return nil
+}
+
 // begins reports whether a text may begin with such a statement, or a comment.
 func begins(text []byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	text = behindSpace(text)
 	if len(text) == 0 {
 		return false
 	}
@@ -45,7 +59,7 @@ func begins(text []byte) bool {
 
 // BeginsWithSet reports whether a text may begin with SET, or a comment.
 func BeginsWithSet(text []byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n\f\v;")
+	text = behindSpace(text)
 	return len(text) > 0 && (text[0] == '-' || text[0] == '/' || len(text) > 3 && bytes.EqualFold(text[:3], []byte("set")))
 }
 
@@ -138,8 +152,18 @@ func (p *parser) identifier() (string, bool) {
 		return lower(src), true
 	case sqltoken.QuotedIdent:
 		return strings.ReplaceAll(src[1:len(src)-1], `""`, `"`), true
+	case sqltoken.UnicodeIdent:
+		name, ok := unescaped([]byte(src))
+		return strings.ReplaceAll(name, `""`, `"`), ok
 	}
 	return "", false
+}
+
+// unescaped gives what is between the quotes of U&"…" or U&'…' in which no character is
+// escaped; others are not understood.
+func unescaped(src []byte) (string, bool) {
+	body := src[len(`U&"`) : len(src)-1]
+	return string(body), !bytes.ContainsRune(body, '\\')
 }
 
 // lower folds as PostgreSQL does: ASCII only.

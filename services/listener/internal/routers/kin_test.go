@@ -1,0 +1,315 @@
+package routers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+	"github.com/pgpilot/pgpilot/services/listener/internal/sibling"
+)
+
+// key is that of the sessions that gives offers.
+var key = handoff.CancelKey{PID: 7, Secret: []byte{1}}
+
+// pair runs two listeners that answer each other.
+func pair(t *testing.T) (one, two *stage) {
+	t.Helper()
+	one = newStage(t)
+	two = newStageIn(t, one.dir, "2")
+	one.answers()
+	two.answers()
+	return one, two
+}
+
+// answers has the listener answer others until the test ends.
+func (s *stage) answers() {
+	s.t.Helper()
+	claim, err := s.dir.Claim(rundir.Listener, s.id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := claim.Listen()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	host := &sibling.Host{Parked: s.Fleet, Log: s.log, Share: func() ([]string, []int, error) { return nil, nil, nil }}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := host.Serve(ctx, l); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.t.Cleanup(func() {
+		stop()
+		wg.Wait()
+		if err := claim.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// cancels asks for a cancellation and gives whether the session was found.
+func (s *stage) cancels() chan bool {
+	over := make(chan bool, 1)
+	go s.Cancel(s.t.Context(), key, func(found bool) { over <- found })
+	return over
+}
+
+// idle is a change of a session that makes it one whose client waits for nothing.
+func idle(r *handoff.Record) { r.Unread = nil }
+
+func canceled(t *testing.T, m *handoff.Message) bool {
+	t.Helper()
+	r, err := handoff.DecodeRecord(m.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Live.Canceled
+}
+
+// A cancel request stops what the client of a parked session has sent before it, whoever
+// has read that, and nothing else.
+func TestCancelRequestsForParkedSessions(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*handoff.Record)
+		sends  string
+		want   bool
+	}{
+		"a statement travels":         {want: true},
+		"a statement is in its queue": {change: idle, sends: "Q", want: true},
+		"it is idle":                  {change: idle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			a := s.router("a", "x")
+			a.stops()
+			client, _ := a.gives("x", handoff.TypeAck, c.change)
+			if _, err := unix.Write(client, []byte(c.sends)); err != nil {
+				t.Fatal(err)
+			}
+			if !<-s.cancels() {
+				t.Error("its session is not found")
+			}
+			if _, err := unix.Write(client, []byte("what comes behind")); err != nil {
+				t.Fatal(err)
+			}
+			b := s.router("b")
+			m := b.expect(handoff.TypeSession)
+			defer handoff.CloseFDs(m.FDs)
+			if got := canceled(t, m); got != c.want {
+				t.Errorf("canceled: %v, want %v", got, c.want)
+			}
+			b.ack(m)
+		})
+	}
+}
+
+// While a session is being offered, the router that it is offered to is asked behind its
+// record, and only then is the request over. If that does not take it, the next one gets
+// the request with the record.
+func TestCancelRequestsFollowTheSession(t *testing.T) {
+	s := newStage(t)
+	a, b := s.router("a", "x"), s.router("b")
+	a.stops()
+	a.gives("x", handoff.TypeAck, nil)
+	m := b.expect(handoff.TypeSession)
+	handoff.CloseFDs(m.FDs)
+	if canceled(t, m) {
+		t.Error("it is canceled before anybody has asked for that")
+	}
+	over := s.cancels()
+	var c handoff.Cancel
+	if err := b.expect(handoff.TypeCancel).Unmarshal(&c); err != nil || c.PID != key.PID || c.Request == 0 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	select {
+	case <-over:
+		t.Error("the request is over before the router has answered it")
+	default:
+	}
+	b.refuse(m)
+	if err := b.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request}); err != nil {
+		t.Fatal(err)
+	}
+	if !<-over {
+		t.Error("its session is not found")
+	}
+	next := s.router("c")
+	m = next.expect(handoff.TypeSession)
+	defer handoff.CloseFDs(m.FDs)
+	if !canceled(t, m) {
+		t.Error("the request is lost")
+	}
+	next.ack(m)
+}
+
+// A router that sends a request on hears when it is over.
+func TestCancelRequestsOfRouters(t *testing.T) {
+	s := newStage(t)
+	a, b := s.router("a"), s.router("b", "x")
+	if err := a.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: key, Request: 5}); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(r *router, found bool) {
+		t.Helper()
+		var c handoff.Cancel
+		if err := r.expect(handoff.TypeCancel).Unmarshal(&c); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: found}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer(a, false) // it has gone
+	answer(b, true)
+	var got handoff.Canceled
+	if err := a.expect(handoff.TypeCanceled).Unmarshal(&got); err != nil || got.Request != 5 || !got.Found {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A session that has moved while it was looked for is looked for again.
+func TestCancelRequestsLookAgain(t *testing.T) {
+	s := newStage(t)
+	a, b := s.router("a", "x"), s.router("b")
+	over := s.cancels()
+	asked := func(r *router) (c handoff.Cancel) {
+		t.Helper()
+		if err := r.expect(handoff.TypeCancel).Unmarshal(&c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	answer := func(r *router, c handoff.Cancel, found bool) {
+		t.Helper()
+		if err := r.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: found}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	atA := asked(a)
+	answer(b, asked(b), false)
+	b.tell(handoff.TypeBegan, "x") // from a, by way of another listener
+	s.heard(b)
+	answer(a, atA, false)
+	answer(b, asked(b), true)
+	answer(a, asked(a), false)
+	if !<-over {
+		t.Error("it is not found where it has gone")
+	}
+}
+
+// A listener that stops gives the sessions that are parked to another one, with the cancel
+// requests that have come for them, and the count of both is what it was.
+func TestParkedSessionsGoToAnotherListener(t *testing.T) {
+	one, two := pair(t)
+	both := []*stage{one, two}
+	a := one.routerOf(both, "a", "x", "y")
+	a[one].stops()
+	a[two].stops()
+	client, server := a[one].gives("x", handoff.TypeAck, nil)
+	a[two].tell(handoff.TypeMoved, "x")
+	if !<-two.cancels() {
+		t.Error("a cancel request that comes to the other listener does not find it")
+	}
+	one.Refuse()
+	one.Empty(t.Context())
+	two.await("it is there", func() bool {
+		two.state.Lock()
+		defer two.state.Unlock()
+		return two.state.parked["x"] != nil
+	})
+	one.counts("x", "y")
+	two.counts("x", "y")
+	one.stop() // for good
+	b := two.router("b")
+	m := b.expect(handoff.TypeSession)
+	if !canceled(t, m) || len(m.FDs) != 2 {
+		t.Errorf("it comes with %d descriptors, canceled: %v", len(m.FDs), canceled(t, m))
+	}
+	b.ack(m)
+	for i, far := range []int{client, server} {
+		if _, err := unix.Write(m.FDs[i], []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2)
+		if n, err := unix.Read(far, buf); n != 2 || err != nil {
+			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
+		}
+	}
+	handoff.CloseFDs(m.FDs)
+	two.counts("x", "y")
+}
+
+// A session that no other listener takes is still there for a router that comes.
+func TestParkedSessionsStayWhereTheyAre(t *testing.T) {
+	one, two := pair(t)
+	a := one.routerOf([]*stage{one, two}, "a")
+	a[one].stops()
+	a[one].gives("x", handoff.TypeAck, nil)
+	two.Refuse()
+	one.Refuse()
+	ends := one.routerOf([]*stage{one, two}, "b")
+	b := ends[one]
+	m := b.expect(handoff.TypeSession)
+	handoff.CloseFDs(m.FDs)
+	b.ack(m)
+	one.Empty(t.Context())
+	one.await("the router has it", func() bool { return slices.Contains(one.sessionsOf("b"), "x") })
+}
+
+// Who carries the bytes of a client whose session is parked with another listener has it
+// ended there, and both forget it.
+func TestSessionsParkedElsewhereEnd(t *testing.T) {
+	one, two := pair(t)
+	both := []*stage{one, two}
+	a := one.routerOf(both, "a", "x")
+	a[one].stops()
+	client, server := a[one].gives("x", handoff.TypeAck, nil)
+	a[two].tell(handoff.TypeMoved, "x")
+	two.heard(a[two])
+	two.counts("x")
+	two.Leave(t.Context(), []string{"x"})
+	if said := ended(t, client); !slices.Contains(codes(t, said), "57P01") {
+		t.Errorf("the client is told %q", said)
+	}
+	ended(t, server)
+	one.counts()
+	two.counts()
+}
+
+// A session that is told to end while it is being offered is told so by the router that
+// takes it.
+func TestSessionsOnTheirWayEnd(t *testing.T) {
+	s := newStage(t)
+	a, b := s.router("a", "x"), s.router("b")
+	a.stops()
+	a.gives("x", handoff.TypeAck, nil)
+	m := b.expect(handoff.TypeSession)
+	handoff.CloseFDs(m.FDs)
+	s.Leave(t.Context(), []string{"x"})
+	b.expect(handoff.TypeLeave) // which came too early for it
+	b.ack(m)
+	var leave handoff.Leave
+	if err := b.expect(handoff.TypeLeave).Unmarshal(&leave); err != nil || !slices.Equal(leave.Sessions, []string{"x"}) {
+		t.Errorf("%+v, %v", leave, err)
+	}
+}
+
+// A router that gave a session away which is told to end passes that on.
+func TestRoutersSendOnWhoIsToLeave(t *testing.T) {
+	s := newStage(t)
+	a, b := s.router("a"), s.router("b", "x")
+	if err := a.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{"x"}}); err != nil {
+		t.Fatal(err)
+	}
+	var leave handoff.Leave
+	if err := b.expect(handoff.TypeLeave).Unmarshal(&leave); err != nil || !slices.Equal(leave.Sessions, []string{"x"}) {
+		t.Errorf("%+v, %v", leave, err)
+	}
+}
