@@ -90,7 +90,9 @@ func (s *Session) stays() bool {
 }
 
 // movable reports whether the block on a replica can go on elsewhere.
-func (s *Session) movable() bool { return !s.block.ran || s.isolation(s.block.modes) != settings.RepeatableRead }
+func (s *Session) movable() bool {
+	return !s.block.ran || s.isolation(s.block.modes) != settings.RepeatableRead
+}
 
 // notProven is the error of a statement that can neither run on the replica that has its
 // transaction's snapshot nor anywhere else.

@@ -58,7 +58,7 @@ func mutants() []wrong {
 			"			s.fatal = s.fatal || last\n			if s.written && s.status == wire.Idle {\n				s.written = false\n				s.fence.Settle(s.fence.Mark(), s.fence.Position(), s.held[s.at].by)\n			}\n"),
 		one("a standby taken for the primary", loop, "if b == r.tracker.Table().Primary && !srv.primary {", "if false {"),
 		one("a decision kept over a wait", loop, "if r.fits(c, made) {", "if true {"),
-		one("a transaction goes on on the primary without the barrier", block, "		r.Mode = max(r.Mode, fence.Causal)\n", ""),
+		one("a transaction goes on on the primary without the barrier", block, "r.Mode = max(r.Mode, fence.Causal)", "r.Mode = max(r.Mode, fence.Relaxed)"),
 		one("a transaction goes on on any replica", block, "		r.Only, r.Run = route.Set(0).With(by.Backend), by.Run\n", "		_ = by\n"),
 	}
 	mode = "causal"
