@@ -227,7 +227,7 @@ func (c *client) begin() {
 	c.op = consistency.Op{Key: key, Invoke: w.now()}
 	if w.r.IntN(5) < 3 {
 		c.script = append(c.script[:0], fmt.Sprintf("R %d", key))
-		if w.r.IntN(4) == 0 { // which is the primary's to answer
+		if w.r.IntN(4) == 0 || w.rough && w.r.IntN(2) == 0 { // which is the primary's to answer
 			c.script = append(c.script[:0], "BEGIN", fmt.Sprintf("R %d", key), "COMMIT")
 		} else if w.r.IntN(3) == 0 {
 			c.reading, c.losses, c.reads, c.shown = true, w.counts.losses+w.counts.promotions, 0, [keys]int64{}

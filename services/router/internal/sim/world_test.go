@@ -255,7 +255,7 @@ func (w *world) ofServers(add func(int, string, func())) {
 			w.fault(add, "replica stops", s.stop)
 			w.fault(add, "replica crashes", crash)
 			if w.rough && p != nil && len(p.pending) > 0 && p.pending[0].slow {
-				add(2, "replica crashes", crash)
+				add(6, "replica crashes", crash)
 				add(6, "replica leaves the configuration", func() { w.router.leave(s.id) })
 			}
 			if p != nil {
