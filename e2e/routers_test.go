@@ -171,3 +171,105 @@ func TestRouterStoppedLetsTransactionsFinish(t *testing.T) {
 		t.Errorf("%s rows, want 17", got)
 	}
 }
+
+// A router that is killed takes its own sessions along and nothing else: new connections go
+// to the others at once, what was held is free, and every limit is what it was.
+func TestOneOfThreeRoutersKilled(t *testing.T) {
+	const pool, most = 30, 40
+	cluster := newCluster(t)
+	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 3}, func(c *config.Config) {
+		c.Pool.MaxSize, c.Limits.MaxClients = pool, most
+		c.Pool.AcquireTimeout = config.Duration(500 * time.Millisecond)
+	})
+	su := direct(t, cluster.Primary())
+	su.must("CREATE TABLE held (n int); ALTER TABLE held OWNER TO pgpilot")
+	r.until("the sessions of the start are over", func() bool { return r.sessionsOn(1)+r.sessionsOn(2)+r.sessionsOn(3) == 0 })
+	type session struct {
+		*client
+		check func() error
+	}
+	var sessions []session
+	sees := func(c *client, sql, want string) func() error {
+		return func() error {
+			rows, err := c.run(sql)
+			if err == nil && (len(rows) != 1 || rows[0][0] != want) {
+				t.Errorf("%s gives %v instead of %s", sql, rows, want)
+			}
+			return err
+		}
+	}
+	kinds := []func(c *client, n string) func() error{
+		func(c *client, _ string) func() error { return sees(c, "SELECT 1", "1") },
+		func(c *client, n string) func() error {
+			c.must("BEGIN; INSERT INTO held VALUES (" + n + ")")
+			return sees(c, "SELECT count(*) FROM held WHERE n = "+n, "1")
+		},
+		func(c *client, n string) func() error {
+			c.must("CREATE TEMP TABLE mine AS SELECT " + n + " AS n")
+			return sees(c, "SELECT n FROM mine", n)
+		},
+		func(c *client, n string) func() error {
+			c.must("SELECT pg_advisory_lock(" + n + ")")
+			return sees(c, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = "+n+" AND pid = pg_backend_pid()", "1")
+		},
+	}
+	for i := range 30 { // the routers get them in turn
+		c := r.connect()
+		sessions = append(sessions, session{c, kinds[i/3%len(kinds)](c, strconv.Itoa(i))})
+	}
+	if a, b, c := r.sessionsOn(1), r.sessionsOn(2), r.sessionsOn(3); a != 10 || b != 10 || c != 10 {
+		t.Fatalf("%d, %d and %d sessions", a, b, c)
+	}
+
+	r.kill(rundir.Router, 2)
+	for range 10 { // at once: the listener need not have noticed
+		c := r.connect()
+		c.must("SELECT 1")
+		c.close()
+	}
+	var left []*client
+	for i, s := range sessions {
+		err := s.check()
+		switch {
+		case err == nil:
+			left = append(left, s.client)
+		case !s.gone():
+			t.Errorf("session %d is neither dead nor alive: %v", i, err)
+		}
+	}
+	if len(left) != 20 {
+		t.Fatalf("%d sessions live, want the 20 of the other routers", len(left))
+	}
+	r.until("the listener counts those that live", func() bool { return r.metric("pgpilot_listener_clients") == 20 })
+	r.until("nothing of the dead ones is left", func() bool {
+		return su.one("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid < 30") == strconv.Itoa(6-2)
+	})
+	for range most - 20 {
+		left = append(left, r.connect())
+	}
+	if c, err := r.dial(""); sqlstate(err) != "53300" {
+		t.Errorf("one more client than limits.max_clients: %v, %v", c, err)
+	}
+	r.until("two routers have all of the pool", func() bool { return r.holders(left) == pool })
+
+	r.start(rundir.Router, 2)
+	for _, c := range left[most-10:] {
+		c.close()
+	}
+	left = left[:most-10]
+	r.until("the listener counts those that are left", func() bool { return r.metric("pgpilot_listener_clients") == most-10 })
+	for range 10 {
+		left = append(left, r.connect())
+	}
+	if n := r.sessionsOn(2); n != 10 {
+		t.Errorf("%d of the new sessions are at the new router", n)
+	}
+	r.until("the pool is divided between three", func() bool { return r.holders(left) == pool })
+	r.until("no more server connections are there", func() bool {
+		n, err := strconv.Atoi(su.one("SELECT count(*) FROM pg_stat_activity WHERE datname = 'pgpilot' AND application_name NOT LIKE 'pgpilot%' AND usename = 'pgpilot'"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n <= pool
+	})
+}

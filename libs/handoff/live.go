@@ -54,6 +54,8 @@ type Live struct {
 	Stale bool `json:"stale,omitempty"`
 	// Canceled says that a cancel request has come for what is unread.
 	Canceled bool `json:"canceled,omitempty"`
+	// Leaving says that it is to end when it is idle, wherever it is.
+	Leaving bool `json:"leaving,omitempty"`
 	// Warned says that the client has been told of a hint that is not understood.
 	Warned bool `json:"warned,omitempty"`
 	// WaitedMicros is how long what is at the head of the unread bytes has waited for a

@@ -56,11 +56,16 @@ type client struct {
 	on      int
 	target  route.Role
 
+	// early are the cancel requests for a statement that has not left yet: each is called
+	// when it is over.
+	early []func()
+
 	// stepped is the connection on which the session has last moved a sequence.
 	stepped *server
 
-	// leaves says that the session is to go to another router; stays, that it cannot.
-	leaves, stays bool
+	// leaves says that the session is to go to another router; stays, that it cannot; ends,
+	// that it is to end when it is idle, wherever it is.
+	leaves, stays, ends bool
 	// queued says that it is among those that could go now; again is when it is offered
 	// again that nobody took.
 	queued bool
@@ -99,8 +104,19 @@ type arrival struct {
 	rec  *handoff.Record
 	fds  []int
 	from *intake.Link
-	// canceled says that a cancel request has come for it, back that it was here before.
-	canceled, back bool
+	// back says that it was here before, ends that it has been told to end.
+	back, ends bool
+	// requests are the cancel requests that have come for it. Each is to be told when it is
+	// over, and whether the session is here.
+	requests []func(found bool)
+}
+
+// answer ends the cancel requests.
+func (a *arrival) answer(found bool) {
+	for _, over := range a.requests {
+		over(found)
+	}
+	a.requests = nil
 }
 
 // Adopt takes a session over from a listener; from the link's goroutine. It begins
@@ -112,10 +128,12 @@ func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) error 
 			answer <- err
 			return
 		}
-		if a, ok := e.arriving[rec.Session]; ok {
-			handoff.CloseFDs(a.fds) // over a link that the listener has given up
+		now := &arrival{rec: rec, fds: fds, from: from}
+		if a, ok := e.arriving[rec.Session]; ok { // over a link that the listener has given up
+			handoff.CloseFDs(a.fds)
+			now.ends, now.requests = a.ends, a.requests
 		}
-		e.arriving[rec.Session] = arrival{rec: rec, fds: fds, from: from}
+		e.arriving[rec.Session] = now
 		answer <- nil
 	}) {
 		return errStopping
@@ -135,6 +153,7 @@ func (e *Engine) Disown(session string, from *intake.Link) {
 		if a, ok := e.arriving[session]; ok && a.from == from {
 			delete(e.arriving, session)
 			handoff.CloseFDs(a.fds)
+			a.answer(false)
 			e.endIfEmpty()
 		}
 	})
@@ -154,8 +173,10 @@ func (e *Engine) Own(session string, from *intake.Link) {
 }
 
 // commence begins a session that is the router's, or ends it if that is impossible.
-func (e *Engine) commence(a arrival) {
-	if err := e.begin(a); err != nil {
+func (e *Engine) commence(a *arrival) {
+	err := e.begin(a)
+	a.answer(true)
+	if err != nil {
 		e.log.Error("cannot serve session", obs.KeySession, a.rec.Session, obs.KeyError, err)
 		for _, fd := range a.fds {
 			poll.Hangup(fd)
@@ -166,7 +187,7 @@ func (e *Engine) commence(a arrival) {
 }
 
 // begin begins a session. After an error the descriptors are still the caller's.
-func (e *Engine) begin(a arrival) error {
+func (e *Engine) begin(a *arrival) error {
 	rec := a.rec
 	c := &client{on: -1, log: e.log.With(obs.KeySession, rec.Session)}
 	c.login = upstream.Login{User: rec.User, Database: rec.Database, Startup: upstream.EncodeStartup(rec.ServerStartup())}
@@ -208,10 +229,13 @@ func (e *Engine) begin(a arrival) error {
 	}
 	c.perform()
 	c.resume()
-	if (a.canceled || rec.Live != nil && rec.Live.Canceled) && len(rec.Unread) > 0 && !c.closed {
-		c.s.Cancel() // it was meant for what was unread
-		c.perform()
-		c.resume()
+	if len(a.requests) > 0 || rec.Live != nil && rec.Live.Canceled {
+		requests := *a
+		a.requests = nil
+		c.cancel(func() { requests.answer(true) })
+	}
+	if a.ends || rec.Live != nil && rec.Live.Leaving {
+		c.end()
 	}
 	e.runReady()
 	return nil
@@ -375,6 +399,9 @@ func (c *client) resume() {
 			break
 		}
 	}
+	if len(c.early) > 0 && !c.s.Unsent() {
+		c.cancelEarly()
+	}
 	if c.leaves {
 		c.e.wouldLeave(c)
 	}
@@ -414,6 +441,7 @@ func (c *client) destroy() {
 	}
 	e.forget(c)
 	c.hangup()
+	c.endEarly()
 	e.metrics.Closed.Inc()
 	e.opts.Ended(c.s.Record().Session)
 	c.log.Debug("session ended")
@@ -432,52 +460,6 @@ func (c *client) sayGoodbye() {
 	}
 	c.closing = true
 	c.e.timers.Set(&c.lastWord, c.e.now.Add(lastWordTimeout), c.destroy)
-}
-
-// Cancel cancels what the session with this key runs, and calls over once no request
-// is under way that could stop anything of it; from any goroutine.
-func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
-	if !e.Post(func() {
-		c := e.byPID[key.PID]
-		if c == nil || !equalSecret(c.s.Record().Cancel.Secret, key.Secret) {
-			over(e.cancelUnderway(key))
-			return
-		}
-		c.s.Cancel()
-		c.perform()
-		if s := c.canceling(); s != nil {
-			s.over = append(s.over, func() { over(true) })
-		} else {
-			over(true)
-		}
-		c.resume()
-	}) {
-		over(false)
-	}
-}
-
-// canceling gives the connection of the session that a cancel request is under way for,
-// nil for none.
-func (c *client) canceling() *server {
-	for _, s := range c.conns {
-		if s != nil && s.cancels > 0 {
-			return s
-		}
-	}
-	return nil
-}
-
-// Leave ends sessions as soon as each is idle; from any goroutine.
-func (e *Engine) Leave(sessions []string) {
-	e.Post(func() {
-		for _, id := range sessions {
-			if c := e.clients[id]; c != nil {
-				c.s.Stop()
-				c.perform()
-			}
-		}
-		e.runReady()
-	})
 }
 
 // greeted remembers what a server told of itself, for the logins to come.

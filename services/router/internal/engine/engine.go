@@ -40,7 +40,8 @@ type Options struct {
 	// Want publishes a position that sessions wait for. It must not block.
 	Want func(lsn.Position)
 	// Ended reports that a session is no more, Began that it is here, which from has
-	// brought, and Moved that it has left by way of to. They must not block.
+	// brought, and Moved that it has left by way of to, nil if that is not known. They must
+	// not block.
 	Ended func(session string)
 	Began func(session string, from *intake.Link)
 	Moved func(session string, to *intake.Link)
@@ -97,7 +98,7 @@ type Engine struct {
 	// beginnings are what the primary's connections begin with, by login.
 	beginnings map[upstream.Login]session.Beginnings
 
-	arriving map[string]arrival
+	arriving map[string]*arrival
 	// departing have been offered to a listener; leavers could be.
 	departing map[string]*departure
 	leavers   []*client
@@ -138,7 +139,7 @@ func New(o Options) (*Engine, error) {
 		pools:      map[poolKey]*site{},
 		greetings:  map[upstream.Login][]handoff.Parameter{},
 		beginnings: map[upstream.Login]session.Beginnings{},
-		arriving:   map[string]arrival{},
+		arriving:   map[string]*arrival{},
 		departing:  map[string]*departure{},
 		clients:    map[string]*client{},
 		byPID:      map[uint32]*client{},
@@ -230,6 +231,7 @@ func (e *Engine) close() {
 	_ = e.inbox.Close() // runs what the goroutines posted last
 	for _, a := range e.arriving {
 		handoff.CloseFDs(a.fds) // never acknowledged
+		a.answer(false)
 	}
 	for _, d := range e.departing {
 		d.abandon()

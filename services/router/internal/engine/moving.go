@@ -27,8 +27,10 @@ type departure struct {
 	fds    []int
 	began  time.Time
 	leaves bool
-	// canceled says that a cancel request has come meanwhile.
-	canceled bool
+	// requests are the cancel requests that have come meanwhile for what its client has
+	// sent, ends says that it has been told to end.
+	requests []func(found bool)
+	ends     bool
 }
 
 // Stop ends the router: from any goroutine. Its sessions go to another router, each at
@@ -160,6 +162,7 @@ func (e *Engine) depart(c *client, way *intake.Link) {
 	rec.Live, rec.Unread = leaving.Live, append(leaving.Unread, c.unread...)
 	d := &departure{e: e, rec: &rec, fds: []int{c.fd}, began: e.now, leaves: c.leaves}
 	if l := rec.Live; l != nil {
+		l.Canceled, l.Leaving = len(c.early) > 0, c.ends
 		l.WaitedMicros = waited.Microseconds()
 		l.Fence.Backend, l.Fence.Writer = e.nameOfServer(leaving.Writer), e.incarnation(leaving.Writer)
 		if l.Fence.Seen != nil {
@@ -185,8 +188,10 @@ func (e *Engine) depart(c *client, way *intake.Link) {
 	for _, s := range kept {
 		s.letLoose()
 	}
+	d.ends = c.ends && rec.Live == nil
 	e.forget(c)
 	c.letLoose()
+	c.endEarly() // the record says so
 	e.departing[rec.Session] = d
 	way.Offer(&rec, d.fds, func(o intake.Outcome) {
 		e.Post(func() { e.departed(d, way, o) })
@@ -223,8 +228,11 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 		e.metrics.Moved.Inc()
 		e.metrics.MoveTime.Observe(e.now.Sub(d.began).Seconds())
 		e.opts.Moved(d.rec.Session, way)
-		if d.canceled {
-			way.Cancel(d.rec.Cancel)
+		if len(d.requests) > 0 {
+			way.Cancel(d.rec.Cancel, func() { d.answer() })
+		}
+		if d.ends {
+			way.Leave(d.rec.Session)
 		}
 		log.Debug("session has moved")
 	case intake.Unknown:
@@ -232,7 +240,8 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 		// end, and its servers theirs.
 		handoff.CloseFDs(d.fds)
 		e.metrics.MoveFailures.Inc()
-		e.opts.Ended(d.rec.Session)
+		e.opts.Moved(d.rec.Session, nil)
+		d.answer()
 		log.Error("it is not known whether the session was taken")
 	case intake.Kept, intake.Unsendable:
 		e.metrics.MoveFailures.Inc()
@@ -244,10 +253,7 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 
 // comeBack has a session that nobody took go on here.
 func (e *Engine) comeBack(d *departure, stays bool) {
-	if l := d.rec.Live; l != nil {
-		l.Canceled = l.Canceled || d.canceled
-	}
-	e.commence(arrival{rec: d.rec, fds: d.fds, canceled: d.canceled, back: true})
+	e.commence(&arrival{rec: d.rec, fds: d.fds, requests: d.requests, ends: d.ends, back: true})
 	c := e.clients[d.rec.Session]
 	switch {
 	case c == nil:
@@ -314,25 +320,17 @@ func (c *client) resting() bool {
 	return c.s.Phase() == session.Idle && c.conns == [2]*server{} && len(c.unread) == 0 && c.stepped == nil
 }
 
-// cancelUnderway notes a cancel request for a session that is on its way here or away,
-// and reports whether there is one with the key.
-func (e *Engine) cancelUnderway(key handoff.CancelKey) bool {
-	for _, d := range e.departing {
-		if d.rec.Cancel.PID == key.PID && equalSecret(d.rec.Cancel.Secret, key.Secret) {
-			d.canceled = len(d.rec.Unread) > 0 // otherwise it runs nothing that it could be meant for
-			return true
-		}
-	}
-	for id, a := range e.arriving {
-		if a.rec.Cancel.PID == key.PID && equalSecret(a.rec.Cancel.Secret, key.Secret) {
-			a.canceled = true
-			e.arriving[id] = a
-			return true
-		}
-	}
-	return false
-}
-
 // abandon closes what is in flight when the loop ends, for this process alone: it may
 // have been taken.
-func (d *departure) abandon() { handoff.CloseFDs(d.fds) }
+func (d *departure) abandon() {
+	handoff.CloseFDs(d.fds)
+	d.answer()
+}
+
+// answer ends the cancel requests for the session.
+func (d *departure) answer() {
+	for _, over := range d.requests {
+		over(true)
+	}
+	d.requests = nil
+}

@@ -203,7 +203,7 @@ func joinSession(t *testing.T, e *Engine, name string) *peer {
 	p := &peer{t: t, fd: fds[0], buf: make([]byte, 64<<10)}
 	t.Cleanup(func() { _ = unix.Close(p.fd) })
 	rec := &handoff.Record{Session: name, User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(fds[1]), Secret: []byte{1, 2, 3, 4}}}
-	if !e.Post(func() { e.commence(arrival{rec: rec, fds: fds[1:]}) }) {
+	if !e.Post(func() { e.commence(&arrival{rec: rec, fds: fds[1:]}) }) {
 		t.Fatal("the loop has ended")
 	}
 	p.untilReady()

@@ -12,9 +12,10 @@ type Link struct {
 	handler Handler
 	wake    chan struct{}
 
-	mu     sync.Mutex
-	queue  linkQueue // guarded by mu
-	offers offers    // guarded by mu
+	mu       sync.Mutex
+	queue    linkQueue // guarded by mu
+	offers   offers    // guarded by mu
+	forwards forwards  // guarded by mu
 }
 
 type linkQueue struct {
@@ -23,7 +24,8 @@ type linkQueue struct {
 	refused  []handoff.SessionRef
 	news     []news
 	offers   []*offer
-	cancels  []handoff.CancelKey
+	cancels  []forward
+	leaves   []string
 	canceled []handoff.Canceled
 	stopping bool
 	closed   bool
@@ -55,12 +57,6 @@ func (k *Link) refuse(session, why string) {
 
 func (k *Link) tell(what handoff.Type, session string) {
 	k.push(func(q *linkQueue) { q.news = append(q.news, news{what, session}) })
-}
-
-// Cancel asks for the cancellation of what a session runs that has left by way of this
-// link.
-func (k *Link) Cancel(key handoff.CancelKey) {
-	k.push(func(q *linkQueue) { q.cancels = append(q.cancels, key) })
 }
 
 // canceled answers a cancel request, if it has a number: those of earlier listeners have
@@ -117,6 +113,7 @@ func (k *Link) write() {
 		q.news = append(q.news, n.news...)
 		q.offers = append(q.offers, n.offers...)
 		q.cancels = append(q.cancels, n.cancels...)
+		q.leaves = append(q.leaves, n.leaves...)
 		q.canceled = append(q.canceled, n.canceled...)
 		q.stopping = q.stopping || n.stopping
 		greeted = greeted || q.hello != nil
@@ -135,6 +132,9 @@ func (k *Link) write() {
 	}
 	for _, o := range q.offers {
 		o.done(Kept)
+	}
+	for _, f := range q.cancels {
+		f.over()
 	}
 }
 
@@ -176,10 +176,17 @@ func (k *Link) send(q *linkQueue) error {
 		}
 	}
 	for len(q.cancels) > 0 {
-		if err := k.conn.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: q.cancels[0]}); err != nil {
+		f := q.cancels[0]
+		q.cancels = q.cancels[1:]
+		if err := k.sendCancel(f); err != nil {
 			return err
 		}
-		q.cancels = q.cancels[1:]
+	}
+	if len(q.leaves) > 0 {
+		if err := k.conn.Send(handoff.TypeLeave, handoff.Leave{Sessions: q.leaves}); err != nil {
+			return err
+		}
+		q.leaves = nil
 	}
 	for len(q.canceled) > 0 {
 		if err := k.conn.Send(handoff.TypeCanceled, q.canceled[0]); err != nil {

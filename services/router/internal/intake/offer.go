@@ -99,12 +99,13 @@ func (k *Link) insist(o *offer, since time.Time) {
 	}
 }
 
-// settle ends an offer.
-func (k *Link) settle(session string, outcome Outcome) {
+// settle ends an offer. A refusal that is not for a reason of the session's own holds for
+// the others, too.
+func (k *Link) settle(ref handoff.SessionRef, outcome Outcome) {
 	k.mu.Lock()
-	o := k.offers.open[session]
-	delete(k.offers.open, session)
-	if outcome == Kept {
+	o := k.offers.open[ref.Session]
+	delete(k.offers.open, ref.Session)
+	if outcome == Kept && !ref.Alone {
 		k.offers.unwilling = time.Now().Add(sulk)
 	}
 	k.mu.Unlock()

@@ -97,7 +97,8 @@ func (s *Server) Ended(session string) { s.tell(handoff.TypeEnded, session, nil)
 // Began tells every listener but the one that has brought it that a session is here.
 func (s *Server) Began(session string, from *Link) { s.tell(handoff.TypeBegan, session, from) }
 
-// Moved tells every listener but the one that has taken it that a session has left.
+// Moved tells every listener but the one that has taken it, if that is known, that a
+// session has left.
 func (s *Server) Moved(session string, to *Link) { s.tell(handoff.TypeMoved, session, to) }
 
 func (s *Server) tell(what handoff.Type, session string, but *Link) {
@@ -135,6 +136,7 @@ func (s *Server) attend(k *Link) {
 	writer.Go(k.write)
 	err := s.converse(k)
 	k.endOffers(err)
+	k.endForwards()
 	s.mu.Lock()
 	delete(s.links, k)
 	s.mu.Unlock()
@@ -159,10 +161,10 @@ func (s *Server) converse(k *Link) error {
 		return fmt.Errorf("listener %s speaks version %d, this router %d: run services of one release", hello.ID, hello.V, handoff.ProtocolVersion)
 	}
 	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions(), Answers: true})
+	k.mu.Lock()
+	k.offers.parks, k.forwards.answers = hello.Parks, hello.Answers
+	k.mu.Unlock()
 	if hello.Parks {
-		k.mu.Lock()
-		k.offers.parks = true
-		k.mu.Unlock()
 		s.handler.WayOut()
 	}
 	for {
@@ -193,8 +195,15 @@ func (s *Server) converse(k *Link) error {
 				outcome = Kept
 				s.log.Info("listener refused a session", obs.KeySession, ref.Session, obs.KeyReason, ref.Reason)
 			}
-			k.settle(ref.Session, outcome)
+			k.settle(ref, outcome)
 			continue
+		case handoff.TypeCanceled:
+			var a handoff.Canceled
+			if err := m.Unmarshal(&a); err != nil {
+				s.log.Warn("unreadable answer to a cancel request", obs.KeyError, err)
+			} else {
+				k.canceledThere(a.Request)
+			}
 		case handoff.TypeCancel:
 			var c handoff.Cancel
 			if err := m.Unmarshal(&c); err != nil {

@@ -35,6 +35,17 @@ func Recv(fd int, b []byte) (int, Status) {
 	}
 }
 
+// Readable reports whether there is something to read.
+func Readable(fd int) bool {
+	var first [1]byte
+	for {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&first[0])), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+		if errno != unix.EINTR {
+			return errno == 0 && n > 0
+		}
+	}
+}
+
 // Send writes what fits, without blocking and without a SIGPIPE.
 func Send(fd int, b []byte) (int, Status) {
 	for {

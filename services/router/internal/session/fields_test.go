@@ -30,7 +30,7 @@ var travels = map[string]map[string]string{
 		"recovered": "- of what is being answered", "stale": "Stale", "sql": "- follows from named", "executing": "- of what is read again",
 		"refreshing": "- of what is read again", "refreshed": "- of what is read again", "outer": "- of what is read again",
 		"strange": "- of a wait that begins again", "equipping": "- nothing at a safe point", "equipped": "- of what is read again",
-		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- why it leaves", "shown": "Shown", "last": "LastRoute",
+		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- Live.Leaving, if it is to end wherever it is: the owner's", "shown": "Shown", "last": "LastRoute",
 	},
 	"session.held": {
 		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",

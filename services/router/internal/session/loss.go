@@ -185,15 +185,24 @@ func (s *Session) idle() {
 	s.limitIdle()
 }
 
-// Cancel handles the client's cancel request. In a transaction whose statement
-// has not left yet nothing runs that could be canceled, and to answer it with an
-// error would not fail the server's transaction.
-func (s *Session) Cancel() {
+// Unsent reports whether the session is in a transaction whose statement has not left
+// yet: nothing runs that could be canceled, and to answer the statement with an error would not
+// fail the server's transaction. A cancel request has come too early.
+func (s *Session) Unsent() bool {
 	switch s.phase {
 	case Judging, Settling, Queued:
-		if s.inTransaction() {
-			return
-		}
+		return s.inTransaction()
+	}
+	return false
+}
+
+// Cancel handles the client's cancel request, if it has not come too early.
+func (s *Session) Cancel() {
+	if s.Unsent() {
+		return
+	}
+	switch s.phase {
+	case Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
 		s.token = tokenWait{}
 		s.enter(Queued)
@@ -210,7 +219,7 @@ func (s *Session) ClientGone() { s.end() }
 // Stop ends the session with 57P01 as soon as it is idle outside a transaction.
 func (s *Session) Stop() {
 	s.leaving = true
-	if s.phase == Idle && !s.known {
+	if s.phase == Idle && !s.known && !s.token.done {
 		s.idle()
 	}
 }

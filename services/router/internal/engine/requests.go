@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// A cancel request is meant for what its client has sent before it, and is over when it
+// can stop nothing that comes behind (PostgreSQL documentation: "Message Flow: Canceling
+// Requests in Progress"). So is one for a session that is on its way between routers.
+
+// Cancel cancels what the session with this key runs, and calls over once no request
+// is under way that could stop anything of it; from any goroutine.
+func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
+	if !e.Post(func() {
+		c := e.byPID[key.PID]
+		switch {
+		case c != nil && equalSecret(c.s.Record().Cancel.Secret, key.Secret):
+			c.cancel(func() { over(true) })
+			e.runReady()
+		case !e.cancelUnderway(key, over):
+			over(false)
+		}
+	}) {
+		over(false)
+	}
+}
+
+// cancel cancels what the client has sent and calls over when no request can hit what it
+// sends from then on. A statement of a transaction that has not left yet is canceled when
+// it has.
+func (c *client) cancel(over func()) {
+	c.hear()
+	if c.closed {
+		over()
+		return
+	}
+	if c.s.Unsent() {
+		c.early = append(c.early, over)
+		return
+	}
+	c.s.Cancel()
+	c.perform()
+	c.whenCanceled(over)
+	c.resume()
+}
+
+// hear takes what the client has sent by now, unless the session has something to do.
+func (c *client) hear() {
+	if c.closed || c.closing || c.ended || c.s.Phase() != session.Idle || !c.listens() {
+		return
+	}
+	c.receive()
+	c.resume()
+}
+
+// whenCanceled calls over when the cancel requests of the session are over that are under
+// way.
+func (c *client) whenCanceled(over func()) {
+	for _, s := range c.conns {
+		if s != nil && s.cancels > 0 {
+			s.over = append(s.over, over)
+			return
+		}
+	}
+	over()
+}
+
+// cancelEarly cancels the statement that has left, or that does not run any more.
+func (c *client) cancelEarly() {
+	early := c.early
+	c.early = nil
+	c.s.Cancel()
+	c.perform()
+	for _, over := range early {
+		c.whenCanceled(over)
+	}
+}
+
+// endEarly ends the requests with the session.
+func (c *client) endEarly() {
+	for _, over := range c.early {
+		over()
+	}
+	c.early = nil
+}
+
+// cancelUnderway notes a cancel request for a session that is on its way here or away,
+// and reports whether there is one with the key. What leaves takes it along, if its client
+// has sent something that it could be meant for.
+func (e *Engine) cancelUnderway(key handoff.CancelKey, over func(found bool)) bool {
+	for _, d := range e.departing {
+		if d.rec.Cancel.PID != key.PID || !equalSecret(d.rec.Cancel.Secret, key.Secret) {
+			continue
+		}
+		if len(d.rec.Unread) == 0 && !poll.Readable(d.fds[0]) {
+			over(true)
+		} else {
+			d.requests = append(d.requests, over)
+		}
+		return true
+	}
+	for _, a := range e.arriving {
+		if a.rec.Cancel.PID == key.PID && equalSecret(a.rec.Cancel.Secret, key.Secret) {
+			a.requests = append(a.requests, over)
+			return true
+		}
+	}
+	return false
+}
+
+// Leave ends sessions as soon as each is idle, also those that are on their way here or
+// away; from any goroutine.
+func (e *Engine) Leave(sessions []string) {
+	e.Post(func() {
+		for _, id := range sessions {
+			if c := e.clients[id]; c != nil {
+				c.end()
+			}
+			if d := e.departing[id]; d != nil {
+				d.ends = true
+			}
+			if a := e.arriving[id]; a != nil {
+				a.ends = true
+			}
+		}
+		e.runReady()
+	})
+}
+
+// end ends the session as soon as it is idle, wherever that is.
+func (c *client) end() {
+	if c.closed {
+		return
+	}
+	c.ends = true
+	c.s.Stop()
+	c.perform()
+}
