@@ -14,23 +14,28 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Fencing.WaitPrimary = config.Duration(time.Second)
 	})
-	linear, causal, slow := r.connect(), r.connect(), r.connect()
+	linear, slow, watch := r.connect(), r.connect(), r.connect()
 	linear.must("CREATE TABLE passed (k int PRIMARY KEY, v int)")
 	linear.must("INSERT INTO passed VALUES (1, 0), (2, 0)")
 	r.caughtUp()
 	r.awaitReplicas(cluster.Replicas()...)
 	linear.must("SET pgpilot.fencing = 'linear'")
 	linear.must("UPDATE passed SET v = 1 WHERE k = 1")
-	causal.must("SET pgpilot.fencing = 'causal'")
-	other := cluster.Replica(2)
-	read := func() {
-		t.Helper()
-		r.until("a read on "+other.Name, func() bool { return causal.port() == other.Port })
-	}
-	read()
+
+	// Sessions to which only the other replica matters.
+	var causal []*client
+	r.until("ten sessions have read on "+cluster.Replica(2).Name, func() bool {
+		c := r.connect()
+		c.must("SET pgpilot.fencing = 'causal'")
+		if c.port() == cluster.Replica(2).Port {
+			causal = append(causal, c)
+		} else {
+			c.close()
+		}
+		return len(causal) == 10
+	})
 
 	// In progress on the primary, and committed nowhere.
-	watch := r.connect()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -44,25 +49,17 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 		return watch.one("/* pgpilot: primary */ SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND state = 'active'") == "1"
 	})
 	freeze(t, cluster, cluster.Replica(1))
+	rounds := r.metric("pgpilot_fence_barrier_rounds_total")
 	refused := make(chan error, 1)
 	go func() {
-		for {
-			if _, err := linear.run("UPDATE passed SET v = v + 1 WHERE k = 1"); err != nil {
-				refused <- err
-				return
-			}
-		}
+		_, err := linear.run("UPDATE passed SET v = 2 WHERE k = 1")
+		refused <- err
 	}()
-	for done := false; !done; {
-		read()
-		causal.must("UPDATE passed SET v = v + 1 WHERE k = 2")
-		select {
-		case err := <-refused:
-			if sqlstate(err) != "57P03" {
-				t.Errorf("whoever may have seen what the replica has shown is told %v, want 57P03", err)
-			}
-			done = true
-		default:
-		}
+	r.until("the barrier is asked", func() bool { return r.metric("pgpilot_fence_barrier_rounds_total") > rounds })
+	for _, c := range causal {
+		c.must("UPDATE passed SET v = v + 1 WHERE k = 2")
+	}
+	if err := <-refused; sqlstate(err) != "57P03" {
+		t.Errorf("whoever may have to see what the replica has shown is told %v, want 57P03", err)
 	}
 }
