@@ -373,7 +373,7 @@ func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int
 		c.story(alone)
 	default:
 		for range 1 + r.IntN(6) {
-			if tamper != nil && r.IntN(8) > 0 || moves && r.IntN(2) == 0 {
+			if tamper != nil || moves && r.IntN(2) == 0 {
 				c.story(stories)
 				continue
 			}
