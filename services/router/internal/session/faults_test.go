@@ -139,6 +139,7 @@ func (w *world) verify(c *writer) string {
 		case wire.ReadyForQuery:
 			ready++
 		case wire.CommandComplete:
+			rows = 0 // the statement may be bound and executed once more
 			if f := strings.Fields(string(body)); f[0] == "write" || f[0] == "copyin" || f[0] == "defer" {
 				writes++
 			}
