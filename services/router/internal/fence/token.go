@@ -49,7 +49,7 @@ const longestToken = 20 + 1 + 10 + 1 + 17 + 1 + 17
 
 func shorten(s string) string {
 	if len(s) > longestToken {
-		return s[:longestToken] + "…"
+		return s[:longestToken] + "..." // whatever the encoding of who reads it
 	}
 	return s
 }

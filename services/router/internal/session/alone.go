@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
@@ -21,8 +22,10 @@ func (s *Session) alone(seq []byte) bool {
 	if !q.own || !q.whole || s.status != wire.Idle || s.owed.unsure > 0 {
 		return false
 	}
-	var portal []byte
-	bound := false
+	var bound [][]byte // the portals
+	isBound := func(name []byte) bool {
+		return slices.ContainsFunc(bound, func(b []byte) bool { return bytes.Equal(b, name) })
+	}
 	for at := 0; at < len(seq); {
 		typ, total, err := wire.Header(seq[at:])
 		if err != nil || total == 0 || total > len(seq)-at {
@@ -36,16 +39,16 @@ func (s *Session) alone(seq []byte) bool {
 			l, local := localOf(text)
 			ok = whole && local && l.kind == ownParameter
 		case wire.Bind:
-			var name []byte
+			var portal, name []byte
 			portal, name, _, ok = splitBind(msg)
 			ok = ok && s.ownAt(seq, name, at)
-			bound = true
+			bound = append(bound, portal)
 		case wire.Execute:
 			name, _, whole := cutString(msg[wire.HeaderSize:])
-			ok = whole && bound && bytes.Equal(name, portal)
+			ok = whole && isBound(name)
 		case wire.Describe, wire.Close:
 			kind, name, whole := splitTarget(msg)
-			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && bound && bytes.Equal(name, portal))
+			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && isBound(name))
 		case wire.Sync:
 			ok = true
 		}
@@ -67,7 +70,7 @@ func (s *Session) ownAt(seq, name []byte, at int) bool {
 func (s *Session) answerAlone(seq []byte) int {
 	s.seq.scanned = 0
 	from := len(s.scratch)
-	failed := false
+	failed, executed := false, false
 	for b := seq; len(b) > 0; {
 		typ, total, _ := wire.Header(b)
 		msg := b[:total]
@@ -75,22 +78,24 @@ func (s *Session) answerAlone(seq []byte) int {
 		if typ == wire.Sync || failed {
 			continue
 		}
-		if p := s.messageAlone(typ, msg); p != nil {
+		if p := s.messageAlone(typ, msg, executed); p != nil {
 			failed = true
 			s.set.Failed()
 			s.encodeProblem(p)
 		}
+		executed = executed || typ == wire.Execute
 	}
-	s.here.st = nil       // portals end with their transaction
+	s.here = nil          // portals end with their transaction
 	s.token = tokenWait{} // what was waited for need not have been executed
 	s.endOwn()
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
 	s.toClient(from)
+	s.idle()
 	return len(seq)
 }
 
-// messageAlone executes one message.
-func (s *Session) messageAlone(typ byte, msg []byte) *Problem {
+// messageAlone executes one message. executed says that there was an Execute before it.
+func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 	switch typ {
 	case wire.Parse:
 		name, text, _, _ := splitParse(msg)
@@ -113,6 +118,9 @@ func (s *Session) messageAlone(typ byte, msg []byte) *Problem {
 			return unknown(string(name))
 		}
 		formats, p := s.boundOwn(st, msg)
+		if p == nil {
+			p = s.checkBind(portal)
+		}
 		if p != nil {
 			return p
 		}
@@ -120,34 +128,33 @@ func (s *Session) messageAlone(typ byte, msg []byte) *Problem {
 		s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
 	case wire.Describe:
 		kind, name, _ := splitTarget(msg)
-		st := s.here.st
+		var st *Statement
 		if kind == 'S' {
 			st = s.statement(name)
+		} else if p := s.here.find(name); p != nil {
+			st = p.st
 		}
 		if st == nil {
 			return absent(kind, name)
 		}
 		s.describeHere(st, kind == 'P')
 	case wire.Execute:
-		name, _, _ := cutString(msg[wire.HeaderSize:])
-		switch {
-		case s.here.st == nil:
+		name, rest, _ := cutString(msg[wire.HeaderSize:])
+		p := s.here.find(name)
+		if p == nil {
 			return absent('P', name)
-		case s.here.ran:
-			return ranAlready(s.here.name)
 		}
-		s.here.ran = true
-		l := &s.here.st.local
-		if p := s.checkOwn(l.own); p != nil {
-			return p
+		if problem := s.checkExecute(p); problem != nil {
+			return problem
 		}
-		s.runHere(l)
+		l := &p.st.local
+		s.runHere(l, p.next(limitOf(rest)), s.warnsOfLocal(l, executed))
 	case wire.Close:
 		kind, name, _ := splitTarget(msg)
 		if kind == 'S' {
 			s.define(string(name), nil)
 		} else {
-			s.here.st = nil
+			s.here.close(name)
 		}
 		s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
 	}
@@ -160,6 +167,40 @@ func absent(kind byte, name []byte) *Problem {
 		return unknown(string(name))
 	}
 	return &Problem{Code: "34000", Message: "portal " + quoted(string(name)) + " does not exist"}
+}
+
+// checkExecute gives the error of executing a portal, again if it has been executed.
+func (s *Session) checkExecute(p *portal) *Problem {
+	l := &p.st.local
+	switch {
+	case p.ran && !l.shows():
+		return ranAlready(p.name)
+	case p.ran:
+		return nil // there is no more
+	case l.kind != ownParameter:
+		return nil
+	}
+	if problem := s.checkOwn(l.own); problem != nil {
+		return problem
+	}
+	for _, f := range l.formats {
+		if f != 0 && f != binaryFormat {
+			return &Problem{Code: "22023", Message: fmt.Sprintf("unsupported format code: %d", f)}
+		}
+	}
+	return nil
+}
+
+// warnsOfLocal reports whether a server would warn that a SET LOCAL does nothing. From
+// release 18 on, what has been executed before it in its sequence is a transaction block
+// with it ("Message Flow: Pipelining").
+func (s *Session) warnsOfLocal(l *local, executed bool) bool {
+	return l.kind == ownParameter && l.own.Local && s.status == wire.Idle && !s.opaque && !(executed && s.major() >= 18)
+}
+
+// warnOfLocal says so.
+func (s *Session) warnOfLocal() {
+	s.encodeWarning("25P01", "SET LOCAL can only be used in transaction blocks", "")
 }
 
 // ranAlready is the server's error for a portal that can be executed only once.
@@ -178,11 +219,14 @@ func (s *Session) boundOwn(st *Statement, msg []byte) (formats []int16, p *Probl
 	if !ok || !ok2 || len(rest) < 2 {
 		return nil, &Problem{Code: "08P01", Message: "invalid message format"}
 	}
+	if len(given) > 1 && len(given) != int(binary.BigEndian.Uint16(rest)) {
+		return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message has %d parameter formats but %d parameters", len(given), binary.BigEndian.Uint16(rest))}
+	}
 	if n := binary.BigEndian.Uint16(rest); n > 0 {
 		return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement %s requires 0", n, quoted(st.client))}
 	}
 	formats, rest, ok = shorts(rest[2:])
-	if !ok || len(rest) > 0 || len(given) > 1 {
+	if !ok || len(rest) > 0 {
 		return nil, &Problem{Code: "08P01", Message: "invalid message format"}
 	}
 	if st.local.shows() {

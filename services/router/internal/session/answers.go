@@ -17,8 +17,9 @@ type answers struct {
 	// simples is how many entries are a simple query or a function call, syncs how
 	// many end a sequence.
 	simples, syncs int
-	// open says that messages have been sent since the last Sync.
-	open bool
+	// open says that messages have been sent since the last Sync, executed that there was
+	// an Execute among them.
+	open, executed bool
 	// changes counts the entries that change statements, openChanges those of them
 	// that were sent since the last Sync.
 	changes, openChanges [scopes]int
@@ -61,6 +62,10 @@ type owed struct {
 	cmds []settings.Command
 	// begins says that it is a message of the session's own BEGIN.
 	begins bool
+	// part is how much of what its portal gives an Execute asks for, warns that it is a SET
+	// LOCAL outside of a transaction block: of one that the router executes itself.
+	part  portion
+	warns bool
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string
@@ -128,6 +133,7 @@ func (a *answers) push(o owed) {
 		a.syncs++
 		a.openChanges = [scopes]int{}
 	}
+	a.executed = o.typ == wire.Execute || a.executed && o.typ != wire.Sync && !simple(o.typ)
 	a.changes[o.scope]++
 	a.openChanges[o.scope]++
 	a.q = append(a.q, o)

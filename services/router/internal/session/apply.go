@@ -18,17 +18,22 @@ import (
 // accepted all of them: a statement must not run as another role, or see another
 // schema, than its client has been told.
 
-// commands reads what a statement does to settings; nil if it does nothing to them
-// or something that is not followed: then the verdict's effects hold.
+// commands reads what a text does to settings; nil if that is not worth to be known or is
+// not known. For statements among them that are not followed the verdict's effects hold.
 func (s *Session) commands(text []byte, v verdict.Verdict) []settings.Command {
 	// SET LOCAL leaves nothing behind, but matters to what is parsed in its transaction.
 	if v.Effects&(verdict.Session|verdict.Transaction) == 0 && (v.Kind == verdict.Read || !settings.BeginsWithSet(text)) ||
 		len(text) > s.env.Settings().MaxText || !s.legible(text) {
 		return nil
 	}
+	return followed(text)
+}
+
+// followed reads what a text does to settings; nil if that is not known.
+func followed(text []byte) []settings.Command {
 	cs, ok := settings.Parse(text)
 	if !ok {
-		return nil
+		cs, _ = settings.Follow(text)
 	}
 	return cs
 }
@@ -68,11 +73,17 @@ func (s *Session) changed() {
 	}
 }
 
-// undisclosed reports whether a statement whose text is not followed may end the
-// transaction at hand or do something about its savepoints. A procedure may only
+// undisclosed reports whether a text, of which cmds are known, may end the transaction at
+// hand or do something about its savepoints, and nobody would know. A procedure may only
 // outside of a transaction block.
-func (s *Session) undisclosed(v verdict.Verdict) bool {
-	return v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction) || v.Effects.Has(verdict.Unproven) && s.status == wire.Idle
+func (s *Session) undisclosed(v verdict.Verdict, cmds []settings.Command) bool {
+	switch {
+	case settings.Known(cmds):
+		return false
+	case v.Effects.Has(verdict.Unproven) && s.status == wire.Idle:
+		return true
+	}
+	return cmds == nil && (v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction))
 }
 
 // astray gives up following the settings: only the connection has them.

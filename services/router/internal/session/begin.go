@@ -161,11 +161,7 @@ func (s *Session) queryBlock(text []byte) bool {
 // portal all the same.
 func (s *Session) simpleHere() {
 	s.unnamed = nil
-	for _, p := range []*portal{&s.here, &s.latest} {
-		if p.is(nil) {
-			p.st = nil
-		}
-	}
+	s.endUnnamedPortal()
 }
 
 // sayDone ends a request that has been answered here; b is the scratch with the answer.
@@ -200,7 +196,7 @@ func (s *Session) runBlock(b *settings.Block) string {
 		tag = "ROLLBACK"
 		fallthrough
 	default:
-		s.here.st, s.latest.st = nil, nil // portals end with their transaction
+		s.endPortals()
 		s.endSettings(b, tag)
 		if !b.Chain {
 			s.block, s.status = block{}, wire.Idle

@@ -204,10 +204,7 @@ func (s *Session) query(total int, rest []byte) int {
 				return 0
 			}
 			if s.queryOwn(text) || s.queryHere(text) {
-				if s.block.here() {
-					s.block.portal = false
-					s.idle()
-				}
+				s.ranHere()
 				return total
 			}
 			if s.queryBlock(text) {
@@ -223,6 +220,7 @@ func (s *Session) query(total int, rest []byte) int {
 	}
 	s.known = false
 	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
+		s.ranHere()
 		return total
 	}
 	if s.resolve() {
@@ -282,11 +280,7 @@ func (s *Session) simple(typ byte) owed {
 		return owed{typ: typ}
 	}
 	s.held[s.at].statements.dropUnnamed()
-	for _, p := range []*portal{&s.here, &s.latest} {
-		if p.is(nil) {
-			p.st = nil
-		}
-	}
+	s.endUnnamedPortal()
 	s.stale = false
 	o := owed{typ: typ, scope: unnamedScope, undoes: s.unnamed != nil, was: s.unnamed}
 	s.unnamed = nil

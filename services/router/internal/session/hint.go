@@ -86,6 +86,9 @@ func (h *hints) with(other *hints) *hints {
 	return &both
 }
 
+// longestHint is how much is shown of a hint that is not understood, in bytes.
+const longestHint = 64
+
 // hinted takes note of the hints of what is at the head. One that is not understood is
 // told of once.
 func (s *Session) hinted(h *hints) {
@@ -94,7 +97,11 @@ func (s *Session) hinted(h *hints) {
 		return
 	}
 	s.warned = true
-	s.Warn("01000", fmt.Sprintf("pgpilot does not understand the hint %q", h.unknown),
+	item := h.unknown
+	if len(item) > longestHint {
+		item = item[:longestHint] + "..."
+	}
+	s.Warn("01000", fmt.Sprintf("pgpilot does not understand the hint %q", item),
 		"Its hints are primary, replica, freshness=<time> such as freshness=250ms, and fence=<token>.")
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -233,13 +234,16 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 		s.fail(run, &aborted)
 	case p != nil:
 		s.fail(run, p)
+	case s.checkBind(portal) != nil:
+		s.fail(run, s.checkBind(portal))
 	default:
 		if len(portal) == 0 {
 			// It takes the place of the one that the server has.
 			s.closePortal(run)
 		}
-		s.binds(portal, st.formatted(formats), nil)
-		s.answerHere(owed{typ: wire.Bind, st: st}, run)
+		bound := st.formatted(formats)
+		s.binds(portal, bound, nil)
+		s.answerHere(owed{typ: wire.Bind, st: bound}, run)
 	}
 	return s.drop(total, rest)
 }
@@ -254,8 +258,8 @@ func (s *Session) closePortal(run *forwarding) {
 // statements on the server, it is to be known first that it has.
 func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) int {
 	name, _, ok := cutString(rest[wire.HeaderSize:total])
-	if ok && s.here.is(name) {
-		return s.executeHere(total, run)
+	if here := s.here.find(name); ok && here != nil {
+		return s.executeHere(here, limitOf(rest[wire.HeaderSize+len(name)+1:total]), total, run)
 	}
 	o := owed{typ: wire.Execute}
 	if ok && s.latest.is(name) && !s.latest.ran {
@@ -271,8 +275,16 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	return n
 }
 
-// executeHere executes it in its place in the sequence.
-func (s *Session) executeHere(total int, run *forwarding) int {
+// limitOf reads the end of an Execute: how many rows it asks for, 0 for all.
+func limitOf(b []byte) uint32 {
+	if len(b) != 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+// executeHere executes one in its place in the sequence.
+func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwarding) int {
 	switch {
 	case s.owed.syncs > 0: // it may have ended with its transaction
 		return s.wait()
@@ -281,20 +293,18 @@ func (s *Session) executeHere(total int, run *forwarding) int {
 	case s.failing():
 		s.fail(run, &aborted)
 		return total
-	case s.here.ran:
-		s.fail(run, ranAlready(s.here.name))
+	}
+	l := &p.st.local
+	problem := s.checkExecute(p)
+	if problem != nil {
+		s.fail(run, problem)
 		return total
 	}
-	s.here.ran = true
-	l := &s.here.st.local
-	o := owed{typ: wire.Execute, st: s.here.st, scope: namedScope}
+	o := owed{typ: wire.Execute, st: p.st, scope: namedScope, part: p.next(limit)}
 	switch l.kind {
 	case ownParameter:
-		if p := s.checkOwn(l.own); p != nil {
-			s.fail(run, p)
-			return total
-		}
 		o.scope = none
+		o.warns = s.warnsOfLocal(l, s.owed.executed)
 	case deallocate:
 		st := s.named[l.name]
 		if st == nil {
@@ -360,7 +370,7 @@ func (s *Session) emitMade() {
 		case wire.Describe:
 			s.describeHere(o.st, o.portal)
 		case wire.Execute:
-			s.runHere(&o.st.local)
+			s.runHere(&o.st.local, o.part, o.warns)
 		case wire.Close:
 			s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
 		}
@@ -384,13 +394,21 @@ func (s *Session) describeHere(st *Statement, portal bool) {
 	s.scratch = append(s.scratch, wire.NoData, 0, 0, 0, 4)
 }
 
-// runHere executes one whose turn has come and shows what it gives.
-func (s *Session) runHere(l *local) {
+// runHere executes one whose turn has come and shows what it gives, and before that, if
+// warns says so, what a server says of SET LOCAL where there is no transaction block.
+func (s *Session) runHere(l *local, give portion, warns bool) {
+	if warns {
+		s.warnOfLocal()
+	}
 	if l.kind == ownParameter {
-		if l.shows() {
+		if l.shows() && give != noRow {
 			s.rowOfShow(l.own.Name, l.formats)
 		}
 		s.runOwn(l.own)
+	}
+	if l.shows() && give == limitedRow {
+		s.scratch = append(s.scratch, wire.PortalSuspended, 0, 0, 0, 4)
+		return
 	}
 	s.scratch = appendTag(s.scratch, l)
 }

@@ -219,7 +219,7 @@ func (s *Session) ClientGone() { s.end() }
 // Stop ends the session with 57P01 as soon as it is idle outside a transaction.
 func (s *Session) Stop() {
 	s.leaving = true
-	if s.phase == Idle && !s.known {
+	if s.phase == Idle && !s.known && !s.token.done {
 		s.idle()
 	}
 }

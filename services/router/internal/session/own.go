@@ -73,8 +73,12 @@ func (s *Session) mixesOwn(msg []byte) bool {
 		return false
 	}
 	name := settings.FindOwn(text)
-	if name == "" {
+	switch {
+	case name == "":
 		return false
+	case s.status == wire.Failed && !settings.BeginsWithEnd(text):
+		s.answerOwn(&ownQuery{problem: &aborted})
+		return true
 	}
 	s.answerOwn(&ownQuery{problem: &Problem{
 		Code:    "0A000",
@@ -86,7 +90,8 @@ func (s *Session) mixesOwn(msg []byte) bool {
 
 // answerOwn answers such a query.
 func (s *Session) answerOwn(q *ownQuery) {
-	s.unnamed = nil // as with every simple query
+	s.simpleHere() // as with every simple query
+	s.stale = s.inTransaction()
 	if s.owed.unsure > 0 {
 		// The server may still answer what came before: it is asked for something that
 		// tells, and this is answered behind.
@@ -117,6 +122,16 @@ func (s *Session) answerOwn(q *ownQuery) {
 	}
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
 	s.toClient(from)
+}
+
+// ranHere ends a simple query that the router has executed, unless it waits for a server.
+func (s *Session) ranHere() {
+	if s.block.here() {
+		s.block.portal = false
+	}
+	if s.phase == Idle {
+		s.idle()
+	}
 }
 
 // answerBehind answers what has waited for the server to have answered what came
@@ -163,7 +178,7 @@ func (s *Session) runQuery(q *ownQuery) *Problem {
 			return p
 		}
 		if o.Local && s.status == wire.Idle && len(q.statements) == 1 {
-			s.encodeWarning("25P01", "SET LOCAL can only be used in transaction blocks", "")
+			s.warnOfLocal()
 		}
 		if o.Verb == settings.ShowOwn {
 			s.describeShow(o.Name, nil)

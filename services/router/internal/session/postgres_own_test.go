@@ -52,15 +52,32 @@ func (p *postgres) describeOwn(binary bool) {
 	p.out = append(p.out, b...)
 }
 
+// showPortal executes a portal of a SHOW, which gives its row once.
+func (p *postgres) showPortal(o *portal, limit int) {
+	p.rowOfShow(!o.done)
+	if !o.done && limit == 1 {
+		p.say("PortalSuspended")
+	} else {
+		p.say("CommandComplete", "SHOW")
+	}
+	o.done = true
+}
+
 func (p *postgres) showOwn(simple bool) bool {
 	if simple {
 		p.describeOwn(false)
 	}
+	p.rowOfShow(true)
+	p.say("CommandComplete", "SHOW")
+	return true
+}
+
+func (p *postgres) rowOfShow(is bool) {
 	v := p.params.value("pgpilot.freshness")
 	if v == unset {
 		v = "0"
 	}
-	p.say("DataRow", strings.Trim(v, "'"))
-	p.say("CommandComplete", "SHOW")
-	return true
+	if is {
+		p.say("DataRow", strings.Trim(v, "'"))
+	}
 }

@@ -283,6 +283,8 @@ func (p *postgres) run(name string, limit int) {
 		p.error("34000", `portal "`+name+`" does not exist`)
 	case p.aborted(o.st.text):
 		p.error("25P02", abortedMessage)
+	case verb(o.st.text) == "SHOW":
+		p.showPortal(o, limit)
 	case verb(o.st.text) == "rows" && limit > 0:
 		f := append(strings.Fields(o.st.text), "", "")
 		n, _ := strconv.Atoi(f[1])

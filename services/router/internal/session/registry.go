@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -52,7 +50,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 			s.putBack(o.name, o.was)
 		}
 		if o.typ == wire.Bind && o.how == made {
-			s.here.st = nil
+			s.here.unbind(o.st)
 		}
 		switch {
 		case held == nil:
@@ -88,45 +86,10 @@ func (s *Session) recycle(st *Statement) {
 	if s.latest.st == st {
 		s.latest.st = nil
 	}
-	if s.here.st == st {
+	if s.here.run(st) {
 		return
 	}
 	s.spare = st
-}
-
-// portal is what the session remembers of a portal: the statement that it runs,
-// nil if there is none, what that does to settings, and whether it has been executed.
-type portal struct {
-	name []byte
-	st   *Statement
-	cmds []settings.Command
-	ran  bool
-}
-
-// is reports whether the portal has that name and is there.
-func (p *portal) is(name []byte) bool { return p.st != nil && bytes.Equal(p.name, name) }
-
-func (p *portal) set(name []byte, st *Statement, cmds []settings.Command) {
-	p.name, p.st, p.cmds, p.ran = append(p.name[:0], name...), st, cmds, false
-}
-
-// binds notes which statement a portal runs, nil for one that is not known, and what it
-// does to settings: describing it tells of the statement's rows.
-func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
-	if s.here.is(name) {
-		s.here.st = nil
-	}
-	if l := &s.latest; l.st != nil && len(l.cmds) > 0 && !l.ran {
-		s.astray() // when it runs, nobody will know what it was
-	}
-	s.latest.st = nil
-	switch {
-	case st == nil || len(name) > maxName:
-	case st.local.kind != notLocal:
-		s.here.set(name, st, nil)
-	default:
-		s.latest.set(name, st, cmds)
-	}
 }
 
 // effects notes what a statement that is about to be sent may do, before its
@@ -137,8 +100,10 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	if v.Kind != verdict.Read && !settings.Only(cmds) {
 		s.write(h)
 	}
-	if cmds != nil {
+	if settings.Known(cmds) {
 		v.Effects &^= verdict.Session | verdict.Unproven
+	}
+	if len(cmds) > 0 {
 		s.sweeps = s.sweeps || settings.Sets(cmds) || s.set.Open()
 		if settings.Listens(cmds) {
 			s.bind(pinListen)
@@ -150,9 +115,9 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 			}
 		}
 	}
-	if cmds == nil && s.set.Begun() && s.undisclosed(v) {
+	if s.set.Begun() && s.undisclosed(v, cmds) {
 		s.set.Lose()
-		s.astray()
+		s.changed() // what was local to the transaction as well
 	}
 	if v.Effects.Has(verdict.Session) {
 		s.bind(pinState)

@@ -344,7 +344,10 @@ func (s *Session) ready() {
 	s.follow()
 	s.emitMade()
 	if !s.inTransaction() && s.owed.syncs == 0 {
-		s.here.st = nil // portals end with their transaction
+		s.here = nil // portals end with their transaction
+		if s.owed.empty() {
+			s.latest.st = nil
+		}
 	}
 	if s.blocked && !s.forgetting && s.owed.syncs == 0 && s.owed.simples == 0 {
 		s.blocked = false

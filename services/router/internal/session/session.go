@@ -127,9 +127,10 @@ type Session struct {
 	// one, to be used again.
 	named          map[string]*Statement
 	unnamed, spare *Statement
-	// latest and here are the portal bound last, and the one bound last to a statement
-	// that the router executes.
-	latest, here portal
+	// latest is the portal bound last to a statement of a server's, here are those of
+	// statements that the router executes.
+	latest portal
+	here   portals
 	// stale says that the client has no unnamed portal any more, but the server may have.
 	stale bool
 	// sql says that some of named may be prepared with SQL. executing is the one that the

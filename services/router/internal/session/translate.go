@@ -226,6 +226,11 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		return s.drop(total, rest)
 	case s.awaitsBind(st, total, len(rest)):
 		return 0
+	case len(portal) > 0 && s.here.find(portal) != nil && s.owed.syncs > 0:
+		return s.wait() // it may have ended with its transaction
+	case len(portal) > 0 && s.here.find(portal) != nil && !s.failing():
+		s.fail(run, nameTaken(portal))
+		return s.drop(total, rest)
 	}
 	if s.supply(st, run); !st.raw && !s.prepared(st, true, run) {
 		return 0
@@ -281,11 +286,12 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	case !ok || kind != 'S' && kind != 'P':
 		return s.pass(o, len(msg), msg, all, at, run)
 	case kind == 'P':
+		here := s.here.find(name)
 		switch {
-		case s.here.is(name) && s.owed.syncs > 0:
+		case here != nil && s.owed.syncs > 0:
 			return s.wait()
-		case s.here.is(name):
-			o.st, o.portal = s.here.st, true
+		case here != nil:
+			o.st, o.portal = here.st, true
 			s.answerHere(o, run)
 			return len(msg)
 		case s.latest.is(name):
@@ -336,12 +342,13 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 	kind, name, ok := splitTarget(msg)
 	switch {
-	case ok && kind == 'P' && s.here.is(name) && s.owed.syncs > 0:
+	case ok && kind == 'P' && s.here.find(name) != nil && s.owed.syncs > 0:
 		return s.wait()
 	case !ok || kind != 'S':
-		for _, p := range []*portal{&s.here, &s.latest} {
-			if ok && kind == 'P' && p.is(name) {
-				p.st = nil
+		if ok && kind == 'P' {
+			s.here.close(name)
+			if s.latest.is(name) {
+				s.latest.st = nil
 			}
 		}
 		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)

@@ -29,6 +29,11 @@ func (t *travelling) add(st *Statement, closed bool) int {
 	return len(t.sts) - 1
 }
 
+// portal packs a portal.
+func (t *travelling) portal(p *portal) handoff.Portal {
+	return handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Commands: packCommands(p.cmds), Formats: p.st.local.formats}
+}
+
 // statementsLeave packs what the client has prepared, ordered by name, and the portals
 // of an open transaction.
 func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []handoff.Portal) {
@@ -45,9 +50,12 @@ func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []han
 		t.add(st, false)
 	}
 	var portals []handoff.Portal
-	for _, p := range []*portal{&s.latest, &s.here} {
-		if inTransaction && p.st != nil {
-			portals = append(portals, handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Commands: packCommands(p.cmds), Formats: p.st.local.formats})
+	if inTransaction {
+		if s.latest.st != nil {
+			portals = append(portals, t.portal(&s.latest))
+		}
+		for i := range s.here {
+			portals = append(portals, t.portal(&s.here[i]))
 		}
 	}
 	return t.out, portals
@@ -67,12 +75,14 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 	}
 	for i := range l.Portals {
 		p := &l.Portals[i]
-		to := &s.latest
-		if sts[p.Statement].local.kind != notLocal {
-			to = &s.here
+		st := sts[p.Statement].formatted(p.Formats)
+		if st.local.kind != notLocal {
+			s.here.bind(p.Name, st)
+			s.here.find(p.Name).ran = p.Ran
+			continue
 		}
-		to.set(p.Name, sts[p.Statement].formatted(p.Formats), unpackCommands(p.Commands))
-		to.ran = p.Ran
+		s.latest.set(p.Name, st, unpackCommands(p.Commands))
+		s.latest.ran = p.Ran
 	}
 }
 
@@ -138,7 +148,7 @@ func unpack(p *handoff.Prepared) *Statement {
 	s.told.unpack(p.Params, p.Rows)
 	s.forgets = p.Forgets
 	if p.Followed {
-		s.cmds, _ = settings.Parse(p.Text) // what it was read as when it was prepared
+		s.cmds = followed(p.Text) // what it was read as when it was prepared
 	}
 	switch {
 	case p.SQL:

@@ -345,6 +345,9 @@ func (w *world) events() []func() {
 	if w.fed < len(w.stream) && w.o.s.Reads() {
 		es = append(es, func() {
 			n := w.piece(len(w.stream) - w.fed)
+			if w.moves && w.r.IntN(2) == 0 {
+				n = requestLen(w.stream[w.fed:]) // it can move before the next one comes
+			}
 			w.fed += n
 			w.o.client(w.stream[w.fed-n : w.fed])
 		})
@@ -399,6 +402,22 @@ func (w *world) events() []func() {
 		}
 	}
 	return es
+}
+
+// requestLen is how long the request at the head of a stream is: up to a simple query or
+// a Sync, or what there is of a message that has been fed in part.
+func requestLen(stream []byte) (n int) {
+	for n < len(stream) {
+		typ, total, err := wire.Header(stream[n:])
+		if err != nil || total == 0 || total > len(stream)-n {
+			return len(stream)
+		}
+		n += total
+		if typ == wire.Query || typ == wire.FunctionCall || typ == wire.Sync {
+			break
+		}
+	}
+	return n
 }
 
 // calm reports whether nothing is under way that the loop would wait for: bytes of a

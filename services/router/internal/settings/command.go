@@ -26,6 +26,8 @@ const (
 	Unlisten
 	// Prepare: PREPARE TRANSACTION, which is as good as COMMIT for settings.
 	Prepare
+	// Other: nobody knows what else it does, but it is none of these.
+	Other
 )
 
 // Command is what one statement does to settings.

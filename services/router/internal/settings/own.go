@@ -51,7 +51,7 @@ func (o *Own) Resets() bool { return o.Verb == ResetOwn || o.Default }
 // ParseOwn reads a statement string all of whose statements are about the router's
 // parameters.
 func ParseOwn(text []byte) (os []Own, ok bool) {
-	if len(text) > MaxText || !beginsOwn(text) || !mentionsOwn(text) {
+	if !beginsOwn(text) || !mentionsOwn(text) {
 		return nil, false
 	}
 	p := newParser(text)
@@ -65,23 +65,30 @@ func ParseOwn(text []byte) (os []Own, ok bool) {
 	return os, p.err == nil && len(os) > 0
 }
 
-// mentionsOwn reports whether the word that begins the parameters' names is in the
-// text, in whatever case.
+// mentionsOwn reports whether the text may have the name of a parameter of the router's
+// in it, in whatever case. It costs little: it is asked of every statement that is not a
+// read, of whatever length.
 func mentionsOwn(text []byte) bool {
-	for i := 0; i+len(ownWord) <= len(text); i++ {
-		if text[i]|0x20 == ownWord[0] && bytes.EqualFold(text[i:i+len(ownWord)], []byte(ownWord)) {
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(text[at:], '.')
+		if i < 0 {
+			return false
+		}
+		at += i
+		to := at
+		for to > 0 && (text[to-1] == '"' || text[to-1] <= ' ') {
+			to--
+		}
+		if from := to - len(ownWord); from >= 0 && bytes.EqualFold(text[from:to], []byte(ownWord)) || to > 0 && text[to-1] == '/' {
 			return true
 		}
 	}
-	return false
 }
 
 // FindOwn gives the name of one of the router's parameters that one of several
 // statements sets, resets or shows; empty if there is none.
 func FindOwn(text []byte) string {
-	// Of those with capital letters in it only the one in capitals is looked for: this
-	// is asked of every statement that is not a read.
-	if len(text) > MaxText || !bytes.Contains(text, []byte(ownWord)) && !bytes.Contains(text, []byte("PGPILOT")) {
+	if !mentionsOwn(text) {
 		return ""
 	}
 	p := newParser(text)
@@ -165,7 +172,25 @@ func (p *parser) value() (string, bool) {
 		p.toks = p.toks[1:]
 		v, ok := p.lexer.AppendString(nil, t)
 		return string(v), ok && sign == ""
+	case sqltoken.UnicodeString:
+		p.toks = p.toks[1:]
+		v, ok := unescaped(p.source(t))
+		return v, ok && sign == "" && !strings.Contains(v, "'")
 	}
 	v, ok := p.identifier()
 	return v, ok && sign == ""
+}
+
+// BeginsWithEnd reports whether the first of a text's statements is one that a transaction
+// executes which has failed: it ends it, or takes it back to a savepoint.
+func BeginsWithEnd(text []byte) bool {
+	if len(text) > MaxText {
+		return false
+	}
+	p := newParser(text)
+	if !p.statement() {
+		return false
+	}
+	c, ok := p.command()
+	return ok && (c.Kind == Commit || c.Kind == Rollback || c.Kind == RollbackTo || c.Kind == Prepare)
 }

@@ -152,8 +152,18 @@ func (p *parser) identifier() (string, bool) {
 		return lower(src), true
 	case sqltoken.QuotedIdent:
 		return strings.ReplaceAll(src[1:len(src)-1], `""`, `"`), true
+	case sqltoken.UnicodeIdent:
+		name, ok := unescaped([]byte(src))
+		return strings.ReplaceAll(name, `""`, `"`), ok
 	}
 	return "", false
+}
+
+// unescaped gives what is between the quotes of U&"…" or U&'…' in which no character is
+// escaped; others are not understood.
+func unescaped(src []byte) (string, bool) {
+	body := src[len(`U&"`) : len(src)-1]
+	return string(body), !bytes.ContainsRune(body, '\\')
 }
 
 // lower folds as PostgreSQL does: ASCII only.

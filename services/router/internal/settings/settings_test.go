@@ -23,6 +23,9 @@ func show(cs []Command) string {
 	return strings.Join(out, "; ")
 }
 
+// longComment is longer than what is read of other statements.
+var longComment = "/*" + strings.Repeat(" ", MaxText) + "*/"
+
 // TestParseOwn reads statements about the router's parameters, and leaves all others
 // alone.
 func TestParseOwn(t *testing.T) {
@@ -42,6 +45,13 @@ func TestParseOwn(t *testing.T) {
 		`RESET pgpilot.route`:                             {{Verb: ResetOwn, Name: "pgpilot.route"}},
 		`show pgpilot.any`:                                {{Verb: ShowOwn, Name: "pgpilot.any"}},
 		`SHOW pgpilot.route;; SET pgpilot.route = a`:      {{Verb: ShowOwn, Name: "pgpilot.route"}, set("a")},
+		`SET U&"pgpilot".route = U&'a b'`:                 {set("a b")},
+		`SET "pgpilot" . route = a`:                       {set("a")},
+		`SET pgpilot./* a */route = a`:                    {set("a")},
+		longComment + `SET pgpilot.route = a`:             {set("a")},
+		`SHOW PGPilot.route` + longComment:                {{Verb: ShowOwn, Name: "pgpilot.route"}},
+		`SET pgpilot.route = U&'\0061'`:                   nil,
+		`SET pgpilot.route = U&'a' UESCAPE '!'`:           nil,
 		`SET pgpilot.route = a; SELECT 1`:                 nil,
 		`SET pgpilot.route`:                               nil,
 		`SET pgpilot.route = `:                            nil,
@@ -70,6 +80,9 @@ func TestParseOwn(t *testing.T) {
 	for text, want := range map[string]string{
 		`BEGIN; SET LOCAL pgpilot.route = a`:  "pgpilot.route",
 		`SELECT 1; SHOW PGPILOT.session`:      "pgpilot.session",
+		`SELECT 1; SHOW PgPilot.session`:      "pgpilot.session",
+		`SELECT 1.5; RESET "pgpilot".route`:   "pgpilot.route",
+		longComment + `; SHOW pgpilot.route`:  "pgpilot.route",
 		`SELECT 'SET pgpilot.route = a'`:      "",
 		`SET a = 1; SELECT 'pgpilot.route'`:   "",
 		`SELECT 1; -- SET pgpilot.route = a`:  "",

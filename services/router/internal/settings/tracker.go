@@ -129,7 +129,7 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 		}
 	case Rollback:
 		t.levels = t.levels[:0]
-	case None, Begin:
+	case None, Begin, Other:
 	case Savepoint:
 		t.top()
 		t.levels = append(t.levels, level{savepoint: c.Name})

@@ -59,7 +59,7 @@ func Arrive(b Baggage) Tracker {
 
 var kindNames = [...]string{
 	None: "none", Set: "set", Local: "local", Begin: "begin", Commit: "commit", Rollback: "rollback", Savepoint: "savepoint",
-	Release: "release", RollbackTo: "rollback_to", Listen: "listen", Unlisten: "unlisten", Prepare: "prepare",
+	Release: "release", RollbackTo: "rollback_to", Listen: "listen", Unlisten: "unlisten", Prepare: "prepare", Other: "other",
 }
 
 // String gives the name that travels.

@@ -1,0 +1,152 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// portal is what the session remembers of a portal: the statement that it runs,
+// nil if there is none, what that does to settings, and whether it has been executed.
+type portal struct {
+	name []byte
+	st   *Statement
+	cmds []settings.Command
+	ran  bool
+}
+
+// is reports whether the portal has that name and is there.
+func (p *portal) is(name []byte) bool { return p.st != nil && bytes.Equal(p.name, name) }
+
+func (p *portal) set(name []byte, st *Statement, cmds []settings.Command) {
+	p.name, p.st, p.cmds, p.ran = append(p.name[:0], name...), st, cmds, false
+}
+
+// portals are those that the router executes itself, in the order in which they were
+// bound. No two have one name.
+type portals []portal
+
+// maxPortals is how many of them a client may have in one transaction.
+const maxPortals = 256
+
+// find gives the portal of a name, nil if there is none. It is valid until the next
+// change.
+func (ps portals) find(name []byte) *portal {
+	for i := range ps {
+		if bytes.Equal(ps[i].name, name) {
+			return &ps[i]
+		}
+	}
+	return nil
+}
+
+// close removes the portal of a name, if there is one.
+func (ps *portals) close(name []byte) {
+	for i := range *ps {
+		if bytes.Equal((*ps)[i].name, name) {
+			*ps = append((*ps)[:i:i], (*ps)[i+1:]...)
+			return
+		}
+	}
+}
+
+// bind adds one in the place of another of that name.
+func (ps *portals) bind(name []byte, st *Statement) {
+	ps.close(name)
+	*ps = append(*ps, portal{name: bytes.Clone(name), st: st})
+}
+
+// unbind removes the one that was bound last to a statement.
+func (ps *portals) unbind(st *Statement) {
+	for i := len(*ps) - 1; i >= 0; i-- {
+		if (*ps)[i].st == st {
+			*ps = append((*ps)[:i:i], (*ps)[i+1:]...)
+			return
+		}
+	}
+}
+
+// run reports whether one of them runs the statement.
+func (ps portals) run(st *Statement) bool {
+	for i := range ps {
+		if ps[i].st == st {
+			return true
+		}
+	}
+	return false
+}
+
+// portion is how much of what a SHOW gives an Execute asks for: its only row, and whether
+// that is all ("Message Flow: Extended Query").
+type portion uint8
+
+const (
+	// wholeRow: the row and the end.
+	wholeRow portion = iota
+	// limitedRow: the row, and it is not known whether more would come.
+	limitedRow
+	// noRow: the end, the row having been given.
+	noRow
+)
+
+// next notes that the portal is executed, with a limit for its rows, 0 for none.
+func (p *portal) next(limit uint32) portion {
+	switch {
+	case p.ran:
+		return noRow
+	case limit == 1:
+		p.ran = true
+		return limitedRow
+	}
+	p.ran = true
+	return wholeRow
+}
+
+// nameTaken is the server's error for a portal that is bound under a name that another
+// one has. The unnamed portal is replaced.
+func nameTaken(name []byte) *Problem {
+	return &Problem{Code: "42P03", Message: "cursor " + quoted(string(name)) + " already exists"}
+}
+
+// checkBind gives the error of binding a portal that the router executes itself.
+func (s *Session) checkBind(name []byte) *Problem {
+	switch {
+	case len(name) > 0 && (s.here.find(name) != nil || s.latest.is(name)):
+		return nameTaken(name)
+	case len(s.here) >= maxPortals:
+		return &Problem{
+			Code: "54000", Message: fmt.Sprintf("more than %d portals of statements that pgpilot executes itself are open", maxPortals),
+			Hint: "Close portals that are no longer needed, or end the transaction.",
+		}
+	}
+	return nil
+}
+
+// binds notes which statement a portal runs, nil for one that is not known, and what it
+// does to settings: describing it tells of the statement's rows.
+func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
+	s.here.close(name)
+	if l := &s.latest; l.st != nil && len(l.cmds) > 0 && !l.ran {
+		s.astray() // when it runs, nobody will know what it was
+	}
+	s.latest.st = nil
+	switch {
+	case st == nil || len(name) > maxName:
+	case st.local.kind != notLocal:
+		s.here.bind(name, st)
+	default:
+		s.latest.set(name, st, cmds)
+	}
+}
+
+// endPortals forgets the portals: they end with their transaction.
+func (s *Session) endPortals() { s.here, s.latest.st = nil, nil }
+
+// endUnnamedPortal forgets the unnamed portal: a simple query ends it.
+func (s *Session) endUnnamedPortal() {
+	s.here.close(nil)
+	if s.latest.is(nil) {
+		s.latest.st = nil
+	}
+}
