@@ -33,25 +33,29 @@ var (
 	others = []string{"pgpool", "relaxed", "causal", "linear"}
 	some   = []string{"direct", "pgbouncer", "pgpool", "relaxed", "strict"}
 	each   = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "causal", "linear", "relaxed-2", "strict-2"}
+	// sockets are those that reach the servers over Unix sockets.
+	sockets = []string{"pgbouncer-unix", "strict-unix"}
 	// prepared are those that keep prepared statements apart also where PgBouncer's
 	// transaction mode does not.
 	prepared = []string{"direct", "pgbouncer", "pgbouncer-session", "strict"}
 	pooling  = []string{"pgbouncer", "relaxed", "strict"}
 )
 
-// extra is how many rounds have what no goal is set for: the fewest that give an interval.
-const extra = 6
+// extra is how many rounds have what no goal is set for. Of nine values the interval of
+// the median leaves the lowest and the highest out; of fewer it is all there is.
+const extra = 9
 
 // quick is what fits into ten minutes on two cores: what goals are set for in every
-// round, the rest of the matrix in some.
+// round, the rest of the matrix in some. Many short rounds say more than few long ones
+// where the speed of the machine changes from one second to the next.
 func quick() Plan {
 	return Plan{
-		Name: "quick", Rounds: 12, Warmup: 200 * time.Millisecond, Measure: 800 * time.Millisecond,
+		Name: "quick", Rounds: 20, Warmup: 150 * time.Millisecond, Measure: 450 * time.Millisecond,
 		Scale: 2, Connections: serverConnections,
 		Cases: []Case{
 			{Workload: "select", Protocol: workload.Simple, Clients: 1, Targets: few},
 			{Workload: "select", Protocol: workload.Simple, Clients: 16, Targets: few,
-				Guests: slices.Concat(others, []string{"pgbouncer-session", "strict-2"}), GuestRounds: extra},
+				Guests: slices.Concat(others, sockets, []string{"pgbouncer-session", "strict-2"}), GuestRounds: extra},
 			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: few},
 			{Workload: "select", Protocol: workload.Prepared, Clients: 16, Targets: prepared},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: few,
@@ -81,7 +85,7 @@ func full() Plan {
 	single := []workload.Protocol{workload.Simple, workload.Extended, workload.Prepared}
 	for _, protocol := range single {
 		for _, clients := range []int{1, 4, 16, 64, 256} {
-			p.Cases = append(p.Cases, Case{Workload: "select", Protocol: protocol, Clients: clients, Targets: each})
+			p.Cases = append(p.Cases, Case{Workload: "select", Protocol: protocol, Clients: clients, Targets: slices.Concat(each, sockets)})
 		}
 		p.Cases = append(p.Cases,
 			Case{Workload: "mixed", Protocol: protocol, Clients: 16, Targets: each},
@@ -130,7 +134,7 @@ func smoke() Plan {
 			p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: workload.Simple, Clients: 2, Targets: few})
 		case w.Name == "select":
 			for _, protocol := range workload.Protocols() {
-				targets := each
+				targets := slices.Concat(each, sockets)
 				if protocol != workload.Simple {
 					targets = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "strict"}
 				}

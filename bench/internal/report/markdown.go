@@ -135,6 +135,9 @@ func (t TargetResults) quantile(q float64) string {
 	return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
 }
 
+// manyConnects is from how many connections on it is told what they leave in memory.
+const manyConnects = 10000
+
 // notes are what must be known of the figures.
 func (t TargetResults) notes() []string {
 	var out []string
@@ -153,7 +156,7 @@ func (t TargetResults) notes() []string {
 	if t.IdleMemory.N > 0 {
 		out = append(out, fmt.Sprintf("%.1f kB per client", t.IdleMemory.Mid/1024))
 	}
-	if t.Growth.N > 0 && t.Spec.Kind != target.Direct {
+	if t.Growth.N > 0 && t.Connects/int64(t.Growth.N) >= manyConnects && t.Spec.Kind != target.Direct {
 		out = append(out, fmt.Sprintf("memory %+.1f MB over %d connections", t.Growth.Mid/(1<<20), t.Connects/int64(t.Growth.N)))
 	}
 	if t.Skipped != "" {

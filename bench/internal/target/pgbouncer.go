@@ -38,7 +38,7 @@ func (s *Stage) startPgBouncer(ctx context.Context, spec Spec, dir string) (Targ
 		size = perClient
 	}
 	primary, users := s.Lab.Primary(), filepath.Join(dir, "users.txt")
-	ini := fmt.Sprintf(bouncerIni, lab.Database, primary.Host, primary.Port, ports[0], users, spec.Pool, size, mostClients)
+	ini := fmt.Sprintf(bouncerIni, lab.Database, hostOf(spec, primary), primary.Port, ports[0], users, spec.Pool, size, mostClients)
 	if s.programs.bouncerPrepares {
 		ini += "max_prepared_statements = 200\n"
 	}
@@ -50,6 +50,9 @@ func (s *Stage) startPgBouncer(ctx context.Context, spec Spec, dir string) (Targ
 	}
 	cmd := exec.Command(s.programs.pgbouncer, filepath.Join(dir, "pgbouncer.ini"))
 	credential, err := unprivileged()
+	if err == nil && credential != nil && spec.Unix {
+		credential, err = ownerOf(primary.SocketDir()) // nobody else may use it
+	}
 	if err != nil {
 		return nil, err
 	}

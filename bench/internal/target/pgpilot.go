@@ -35,7 +35,7 @@ func (s *Stage) startPgpilot(ctx context.Context, spec Spec, dir string) (_ Targ
 	cfg.Listen, cfg.Observability.MetricsAddr, cfg.Bus.Listen = address(ports[0]), address(ports[1]), address(ports[2])
 	cfg.Observability.Pprof = true
 	for _, m := range s.Lab.Members() {
-		b := config.Backend{Name: m.Name, Address: fmt.Sprintf("%s:%d", m.Host, m.Port)}
+		b := config.Backend{Name: m.Name, Address: fmt.Sprintf("%s:%d", hostOf(spec, m), m.Port)}
 		if m == s.Lab.Primary() {
 			cfg.Primary = b
 		} else {

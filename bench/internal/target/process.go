@@ -135,3 +135,16 @@ func unprivileged() (*syscall.Credential, error) {
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
+
+// ownerOf is the user to whom a folder belongs.
+func ownerOf(path string) (*syscall.Credential, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("look up the owner of a folder: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, fmt.Errorf("look up the owner of %s: the system does not tell", path)
+	}
+	return &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}, nil
+}

@@ -29,6 +29,8 @@ type Spec struct {
 	// Fencing is the mode of a pgpilot, Routers how many it has.
 	Fencing string
 	Routers int
+	// Unix says that it reaches the servers over their Unix sockets.
+	Unix bool
 }
 
 // Specs are the targets, in the order of reports.
@@ -42,6 +44,8 @@ func Specs() []Spec {
 		{Name: "strict", Title: "pgpilot strict", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1},
 		{Name: "causal", Title: "pgpilot causal", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Causal, Routers: 1},
 		{Name: "linear", Title: "pgpilot linear", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Linear, Routers: 1},
+		{Name: "pgbouncer-unix", Title: "PgBouncer, transaction, servers on Unix sockets", Kind: PgBouncer, Pool: config.Transaction, Unix: true},
+		{Name: "strict-unix", Title: "pgpilot strict, servers on Unix sockets", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1, Unix: true},
 		{Name: "relaxed-2", Title: "pgpilot relaxed, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 2},
 		{Name: "strict-2", Title: "pgpilot strict, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 2},
 	}

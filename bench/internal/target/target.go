@@ -54,6 +54,14 @@ func (s *Stage) Start(ctx context.Context, spec Spec) (Target, error) {
 	return nil, fmt.Errorf("unknown kind of target %q", spec.Kind)
 }
 
+// hostOf gives where a target finds a server: its address, or the folder of its socket.
+func hostOf(spec Spec, m *lab.Member) string {
+	if spec.Unix {
+		return m.SocketDir()
+	}
+	return m.Host
+}
+
 // direct is the primary itself.
 type direct struct{ dsn string }
 

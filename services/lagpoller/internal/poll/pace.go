@@ -33,21 +33,10 @@ const (
 	slowest  = 20 * time.Millisecond
 )
 
-// A poll that takes long says that the machine has other things to do: on one whose
-// processors are busy its answer waits its turn. The pause behind it is leisure times as
-// long, at most calmest, so that asking takes no more than a small part from those who
-// are to be served.
-const (
-	leisure = 4
-	calmest = 5 * time.Millisecond
-)
-
-// burstPause gives the pause between two polls of a burst, the latest of which took so
-// long, of a replica that has stood still for a time.
-func (s Settings) burstPause(still, took time.Duration) time.Duration {
-	pause := max(s.Burst, min(leisure*took, calmest))
-	if still >= patience {
-		pause = max(pause, min(still/fraction, slowest))
+// burstPause gives the pause between two polls of a burst.
+func (s Settings) burstPause(still time.Duration) time.Duration {
+	if still < patience {
+		return s.Burst
 	}
-	return pause
+	return max(s.Burst, min(still/fraction, slowest))
 }

@@ -33,30 +33,12 @@ func TestABurstSlowsDownWhereNothingMoves(t *testing.T) {
 	for still, want := range map[time.Duration]time.Duration{
 		0: time.Millisecond, patience - 1: time.Millisecond, 200 * time.Millisecond: 10 * time.Millisecond, time.Hour: slowest,
 	} {
-		if got := s.burstPause(still, 0); got != want {
+		if got := s.burstPause(still); got != want {
 			t.Errorf("standing still for %v: pause of %v, want %v", still, got, want)
 		}
 	}
 	s.Burst = time.Second
-	if got := s.burstPause(time.Hour, 0); got != time.Second {
-		t.Errorf("the pause fell below the configured one: %v", got)
-	}
-}
-
-func TestABurstSlowsDownOnABusyMachine(t *testing.T) {
-	s := Settings{Burst: time.Millisecond}
-	for took, want := range map[time.Duration]time.Duration{
-		0: time.Millisecond, 200 * time.Microsecond: time.Millisecond, 500 * time.Microsecond: 2 * time.Millisecond, time.Second: calmest,
-	} {
-		if got := s.burstPause(0, took); got != want {
-			t.Errorf("after a poll that took %v: pause of %v, want %v", took, got, want)
-		}
-	}
-	if got := s.burstPause(time.Hour, time.Millisecond); got != slowest {
-		t.Errorf("where nothing moves either: pause of %v, want %v", got, slowest)
-	}
-	s.Burst = time.Second
-	if got := s.burstPause(0, time.Second); got != time.Second {
+	if got := s.burstPause(time.Hour); got != time.Second {
 		t.Errorf("the pause fell below the configured one: %v", got)
 	}
 }

@@ -236,7 +236,7 @@ func (p *poller) burst(ctx context.Context, due time.Time) bool {
 		if o.Answered.After(due) {
 			return false
 		}
-		timer.Reset(s.burstPause(o.Answered.Sub(moved), o.Answered.Sub(o.Asked)))
+		timer.Reset(s.burstPause(o.Answered.Sub(moved)))
 	}
 	return true
 }

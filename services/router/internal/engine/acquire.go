@@ -30,7 +30,7 @@ func (e *Engine) acquire(c *client, r route.Request) {
 	e.complete(&r)
 	c.wait.request = r
 	c.cross.over, c.wait.chance = fence.Server{}, untried
-	c.reads = c.reads || r.Read && r.Strict
+	c.reads = c.reads || r.Read && (r.Strict || r.Bound > 0)
 	if r.Reason == route.ReasonFenceFallback {
 		e.metrics.unsettled.Inc()
 	}

@@ -41,7 +41,7 @@ type client struct {
 
 	wait     waiting
 	cross    crossing
-	reads    bool        // it has read behind a fence since that was last settled
+	reads    bool        // it has read, and not just anything, since its fence was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
 	admits   fence.Place // the same, for a token

@@ -1,12 +1,15 @@
 package session_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // BenchmarkRead takes a read from the client's bytes to the release of the
@@ -70,6 +73,58 @@ func BenchmarkRow(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
 }
 
+// BenchmarkSettings is a simple read on a connection that has to be given what the client
+// has set first. What that costs beyond Read/simple is the session's part of it; the
+// server's, and the round trip, come on top.
+func BenchmarkSettings(b *testing.B) {
+	const sets = "SET work_mem = '64MB'"
+	s := session.New(record(), &setting{steady: steady{keep: make([]byte, 0, 64)}})
+	s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
+	grant := func(slot session.Slot) *session.Grant {
+		return &session.Grant{Slot: slot, Server: fence.Server{Backend: int(slot), Run: 1}, Statements: new(session.Statements), Settings: new(settings.Hash)}
+	}
+	done := mustEncode(b, serverKinds, []string{"CommandComplete", `"SET`, "ReadyForQuery"})
+	set := wire.AppendQuery(nil, sets)
+	s.FromClient(set)
+	s.Granted(grant(session.PrimarySlot))
+	s.FromClient(set)
+	s.FromServer(session.PrimarySlot, done)
+	s.Reset()
+	query := wire.AppendQuery(nil, "SELECT 1")
+	answer := mustEncode(b, serverKinds, []string{"RowDescription", "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"})
+	g := grant(session.ReplicaSlot)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.FromClient(query)
+		s.Reset()
+		*g.Settings = settings.Hash{}
+		s.Granted(g)
+		if s.Phase() != session.Applying {
+			b.Fatalf("%s; want the connection to be given the settings", s.Phase())
+		}
+		s.Reset()
+		s.FromServer(session.ReplicaSlot, done)
+		if n := s.FromClient(query); n != len(query) {
+			b.Fatalf("used %d of %d, %s; want the query to be sent", n, len(query), s.Phase())
+		}
+		s.Reset()
+		if n := s.FromServer(session.ReplicaSlot, answer); n != len(answer) || s.Phase() != session.Idle {
+			b.Fatalf("used %d of %d, %s; want the answer to be shown", n, len(answer), s.Phase())
+		}
+		s.Reset()
+	}
+}
+
+// setting knows that SET sets.
+type setting struct{ steady }
+
+func (e *setting) Verdict(s *session.Session, text []byte) (verdict.Verdict, bool) {
+	if bytes.HasPrefix(text, []byte("SET")) {
+		return verdict.Verdict{Kind: verdict.Write, Effects: verdict.Session, Fingerprint: 2}, true
+	}
+	return e.steady.Verdict(s, text)
+}
+
 // reader is a session all of whose statements read, with a connection at hand.
 type reader struct {
 	b     *testing.B
@@ -82,7 +137,7 @@ func newReader(b *testing.B) *reader {
 	s.Start([]handoff.Parameter{{Name: "server_version", Value: "15.4"}})
 	s.Reset()
 	return &reader{b: b, s: s, grant: &session.Grant{
-		Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements),
+		Slot: session.ReplicaSlot, Server: fence.Server{Backend: 1, Run: 1}, Name: "r1", Statements: new(session.Statements), Settings: new(settings.Hash),
 	}}
 }
 
