@@ -86,7 +86,7 @@ func (s *Session) mayStay() bool {
 // stays reports whether the statement at the head may run on a replica as part of a block.
 // A portal with a name, or one that is executed in parts, would outlive it there.
 func (s *Session) stays() bool {
-	return s.verdict.Kind == verdict.Read && s.executing == nil && !s.seq.portals
+	return s.verdict.Kind == verdict.Read && s.executing == nil && s.among == nil && !s.seq.portals
 }
 
 // movable reports whether the block on a replica can go on elsewhere.

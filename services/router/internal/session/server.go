@@ -82,6 +82,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		}
 		what := lose
 		begins := s.retry && s.owed.front().begins
+		parts := s.owed.front().among
+		if err == nil && parts != nil {
+			show(used)
+			s.precedes(parts, typ, b[used:used+n])
+		}
 		if err == nil {
 			what = s.look(typ, b[used:used+n], n == total)
 		}
@@ -107,6 +112,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		s.fromServer = total - n
 		if begins && s.retry && s.fromServer == 0 && !s.owed.front().begins && s.held[slot].ok {
 			return used + s.FromServer(slot, b[used:]) // the statement's own answer begins
+		}
+		if parts != nil {
+			show(used)
+			s.succeeds(parts, typ)
 		}
 		if typ == wire.ReadyForQuery {
 			show(used)
