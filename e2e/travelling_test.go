@@ -122,3 +122,51 @@ func TestWaitingSessionsGoToAnotherListener(t *testing.T) {
 	ks[0].close()
 	counts("pgpilot_listener_clients", all-1, "1", "2")
 }
+
+// The server connections that a session has worked with go along with it, so that it need not
+// wait for new ones.
+func TestServerConnectionsTravel(t *testing.T) {
+	cluster := newCluster(t)
+	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, nil)
+	c := r.connect()
+	c.must("CREATE TABLE worked (n int); INSERT INTO worked VALUES (0)")
+	su := direct(t, cluster.Primary())
+	servers := func() string {
+		return fmt.Sprint(su.must("SELECT pid FROM pg_stat_activity WHERE query LIKE 'UPDATE worked%' AND pid <> pg_backend_pid()"))
+	}
+	var before string
+	r.until("the statement is known, so that its connection is not reset", func() bool {
+		c.must("UPDATE worked SET n = n + 1")
+		before = servers()
+		return before != "[]"
+	})
+	var rounds atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			if _, err := c.run("UPDATE worked SET n = n + 1"); err != nil {
+				t.Error(err)
+				return
+			}
+			rounds.Add(1)
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for round := range 4 {
+		done := rounds.Load()
+		r.until("it has worked", func() bool { return rounds.Load() > done || t.Failed() })
+		if err := r.Service(rundir.Router, 1+round%2).Restart(timeout(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if after := servers(); after != before {
+		t.Errorf("it works with the server processes %s, and has with %s", after, before)
+	}
+}

@@ -216,6 +216,9 @@ type Lease struct {
 	// Idle says that the session does not hold it, but is to get it back: only there is
 	// known what the session's sequences have given.
 	Idle bool `json:"idle,omitempty"`
+	// Spare says of an idle one that there is nothing of the session's in it: it comes along
+	// so that the session need not wait until one like it is made.
+	Spare bool `json:"spare,omitempty"`
 	// Replica says that it is held as the connection to a replica.
 	Replica bool `json:"replica,omitempty"`
 	// Backend and Address are the server's in the configuration.
@@ -228,7 +231,9 @@ type Lease struct {
 	Secret []byte `json:"secret"`
 	// Parameters are what the server reported when the connection was made.
 	Parameters []Parameter `json:"parameters,omitempty"`
-	// AgeMicros is how long ago that was.
+	// Begins is what its transactions begin with, nil if that is not known.
+	Begins *Begins `json:"begins,omitempty"`
+	// AgeMicros is how long ago the connection was made.
 	AgeMicros int64 `json:"age_us,omitempty"`
 	// Used says that something may have been left behind in it, Stepped that a sequence
 	// may have been moved.
@@ -244,6 +249,15 @@ type Lease struct {
 	Unnamed *Held `json:"unnamed,omitempty"`
 	// Named is what it holds under names that clients gave.
 	Named []Named `json:"named,omitempty"`
+}
+
+// Begins are run-time parameters of transactions as a connection has them when it is new,
+// as SHOW gives them: idle_in_transaction_session_timeout, transaction_timeout (empty before
+// release 17) and default_transaction_isolation.
+type Begins struct {
+	IdleInTransaction string `json:"idle_in_transaction_session_timeout"`
+	Transaction       string `json:"transaction_timeout,omitempty"`
+	Isolation         string `json:"default_transaction_isolation"`
 }
 
 // Named is a prepared statement of a server connection under the name that its client

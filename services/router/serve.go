@@ -96,6 +96,7 @@ func serve(ctx context.Context, env *service.Env) error {
 			}
 		}
 	})
+	awaitListener(ctx, env, links)
 	env.Health.Ready()
 
 	select {
@@ -109,6 +110,29 @@ func serve(ctx context.Context, env *service.Env) error {
 	}
 	loop.Stop(time.Duration(drain.Load()))
 	return <-running
+}
+
+// meetTime is how long a router that starts waits for a listener that runs.
+const meetTime = time.Second
+
+// awaitListener waits until a listener knows the router, if there is one: whoever stops
+// another router once this one is ready would otherwise leave its sessions without any for
+// a moment.
+func awaitListener(ctx context.Context, env *service.Env, links *intake.Server) {
+	switch running, err := env.Dir.List(rundir.Listener); {
+	case err != nil:
+		env.Log.Warn("cannot see which listeners run", obs.KeyError, err)
+		return
+	case len(running) == 0:
+		return
+	}
+	late := time.NewTimer(meetTime)
+	defer late.Stop()
+	select {
+	case <-links.Met():
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
 
 // watchRouters keeps this router's share of the pools right.

@@ -8,14 +8,20 @@ import (
 
 // Beginnings implements session.Env: what the newest connection to the primary for this
 // login began with.
-func (c *client) Beginnings() session.Beginnings { return c.e.beginnings[c.login] }
+func (c *client) Beginnings() session.Beginnings { return c.e.beginnings[c.login].Beginnings }
+
+// beginning is what a session goes by, and what it was read from.
+type beginning struct {
+	session.Beginnings
+	read *upstream.Beginnings
+}
 
 // begins remembers what a connection of the login begins with.
 func (e *Engine) begins(l upstream.Login, d *upstream.Beginnings) {
 	if len(e.beginnings) >= maxGreetings {
 		clear(e.beginnings)
 	}
-	e.beginnings[l] = beginningsOf(d)
+	e.beginnings[l] = beginning{beginningsOf(d), d}
 }
 
 // beginningsOf reads them.

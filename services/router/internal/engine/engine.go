@@ -96,11 +96,13 @@ type Engine struct {
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
 	// beginnings are what the primary's connections begin with, by login.
-	beginnings map[upstream.Login]session.Beginnings
+	beginnings map[upstream.Login]beginning
 
 	arriving map[string]*arrival
-	// departing have been offered to a listener; leavers could be.
+	// departing have been offered to a listener, hurrying of them are waited for; leavers
+	// could be offered.
 	departing map[string]*departure
+	hurrying  int
 	leavers   []*client
 	orphan    poll.Timer
 	// lastWay is when there was a listener last for the sessions of a router that stops.
@@ -138,7 +140,7 @@ func New(o Options) (*Engine, error) {
 		users:      map[string]string{},
 		pools:      map[poolKey]*site{},
 		greetings:  map[upstream.Login][]handoff.Parameter{},
-		beginnings: map[upstream.Login]session.Beginnings{},
+		beginnings: map[upstream.Login]beginning{},
 		arriving:   map[string]*arrival{},
 		departing:  map[string]*departure{},
 		clients:    map[string]*client{},

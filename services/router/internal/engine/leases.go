@@ -10,6 +10,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
 
 // Server connections travel with the sessions that are bound to them, out of one
@@ -22,7 +23,71 @@ func (s *server) lease(l *handoff.Lease) {
 	l.Backend, l.Address = site.name, site.address
 	l.Run = e.incarnation(fence.Server{Backend: s.site.key.Backend, Run: s.Run})
 	l.PID, l.Secret, l.Parameters = s.pid, s.secret, s.params
+	if b := e.beginnings[upstream.Login{User: s.site.key.User, Database: s.site.key.Database, Startup: s.Startup}].read; b != nil {
+		begins := handoff.Begins(*b)
+		l.Begins = &begins
+	}
 	l.AgeMicros = e.now.Sub(s.Made).Microseconds()
+}
+
+// idleLease says what an idle connection is that comes along with the client.
+func (s *server) idleLease(c *client) handoff.Lease {
+	l := handoff.Lease{Idle: true, Spare: s.stepper != c}
+	s.lease(&l)
+	s.statements.Pack(&l)
+	if s.Settings != (settings.Hash{}) {
+		l.Settings = s.Settings[:]
+	}
+	return l
+}
+
+// spareFor is how long ago the last statement of a session may be for it to take spare
+// connections along. One that has been idle for longer can wait for a connection, should it
+// want one, and would only take them from others.
+const spareFor = time.Second
+
+// hurries reports whether the session is likely to want a connection at once.
+func (c *client) hurries() bool {
+	switch c.s.Phase() {
+	case session.Judging, session.Settling, session.Queued:
+		return true
+	}
+	return c.e.now.Sub(c.started) < spareFor
+}
+
+// idleFor takes, for a session that leaves, up to most idle connections out of the pools: one to
+// each server if it hurries, so that it need not wait for a login where it goes to, and last
+// the one on which it has moved a sequence.
+func (e *Engine) idleFor(c *client, hurries bool, most int) (out []*server) {
+	stepped := c.stepped
+	if stepped != nil && (stepped.stepper != c || stepped.relayed || stepped.broken) {
+		stepped = nil
+	}
+	if stepped != nil && most > 0 && stepped.site.Claim(stepped) {
+		most--
+	} else {
+		stepped = nil
+	}
+	if hurries {
+		for i := range e.servers {
+			p := e.pools[poolKey{Backend: i, User: c.login.User, Database: c.login.Database}]
+			if p == nil || len(out) == most {
+				continue
+			}
+			s, ok := p.Take(c.login.Startup, c.s.Settings())
+			switch {
+			case !ok:
+			case s.relayed || s.broken || s.stepper != nil || s.Run != e.tracker.Run(i):
+				p.giveBack(s)
+			default:
+				out = append(out, s)
+			}
+		}
+	}
+	if stepped != nil {
+		out = append(out, stepped)
+	}
+	return out
 }
 
 // incarnation gives a run of a server as other routers know it, the zero value for one
@@ -86,7 +151,7 @@ func (e *Engine) admits(rec *handoff.Record, n int) error {
 		return nil
 	}
 	for i := range rec.Live.Leases {
-		if l := &rec.Live.Leases[i]; e.backendOf(l) < 0 {
+		if l := &rec.Live.Leases[i]; !l.Spare && e.backendOf(l) < 0 {
 			return fmt.Errorf("it holds a connection to %s (%s), which is not a server of this router's configuration", l.Backend, l.Address)
 		}
 	}
@@ -105,8 +170,14 @@ func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a sessio
 		a.Home = e.serverOf(seen.Backend, seen.Server)
 	}
 	var idle []*server
+	var spare []bool
 	for i := range l.Leases {
 		s, err := e.takeLease(c, &l.Leases[i], fds[i])
+		if err != nil && l.Leases[i].Spare {
+			poll.Hangup(fds[i]) // it can do without
+			fds[i] = -1
+			continue
+		}
 		if err != nil {
 			c.letLoose()
 			for _, s := range idle {
@@ -115,7 +186,7 @@ func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a sessio
 			return a, err
 		}
 		if l.Leases[i].Idle {
-			idle = append(idle, s)
+			idle, spare = append(idle, s), append(spare, l.Leases[i].Spare)
 			continue
 		}
 		a.Lease = &session.Grant{
@@ -123,8 +194,10 @@ func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a sessio
 			Name: l.Leases[i].Backend, Parameters: s.params, Statements: &s.statements, Settings: &s.Settings,
 		}
 	}
-	for _, s := range idle {
-		s.steppedBy(c)
+	for i, s := range idle {
+		if !spare[i] {
+			s.steppedBy(c)
+		}
 		s.site.giveBack(s)
 	}
 	return a, nil
@@ -148,6 +221,9 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	}
 	p.Pool.Adopt()
 	p.servers[s] = struct{}{}
+	if i == e.tracker.Table().Primary {
+		e.meets(c.login, l)
+	}
 	if l.Idle {
 		return s, nil
 	}
@@ -158,6 +234,18 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	c.conns[s.slot] = s
 	e.tracker.Table().Backends[i].Held++
 	return s, nil
+}
+
+// meets learns of a login what a connection to the primary tells that was made elsewhere,
+// where none has been made here.
+func (e *Engine) meets(login upstream.Login, l *handoff.Lease) {
+	if e.greetings[login] == nil && len(l.Parameters) > 0 {
+		e.greeted(login, l.Parameters)
+	}
+	if b := l.Begins; b != nil && e.beginnings[login].read == nil {
+		read := upstream.Beginnings(*b)
+		e.begins(login, &read)
+	}
 }
 
 // letLoose takes the connection out of the account without closing it.

@@ -7,13 +7,15 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
-	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 const (
 	// departuresAtOnce is how many sessions may be on their way out. Descriptors in flight
 	// count against the file limit of this user (unix(7)).
 	departuresAtOnce = 32
+	// hurriesAtOnce is how many of them may be in the middle of their work: the others are
+	// better served here meanwhile than kept waiting on their way.
+	hurriesAtOnce = 4
 	// orphanTimeout is how long a router that stops waits for a listener to give its
 	// sessions to. Where all of pgpilot is stopped, none will come.
 	orphanTimeout = 2 * time.Second
@@ -27,6 +29,8 @@ type departure struct {
 	fds    []int
 	began  time.Time
 	leaves bool
+	// hurries says that its client waits, or will soon.
+	hurries bool
 	// requests are the cancel requests that have come meanwhile for what its client has
 	// sent, ends says that it has been told to end.
 	requests []func(found bool)
@@ -124,18 +128,24 @@ func (e *Engine) sendAway() (any bool) {
 	if way == nil {
 		return false // looked at again every second, and when a listener comes
 	}
-	n := 0
-	for n < len(e.leavers) && len(e.departing) < departuresAtOnce {
-		c := e.leavers[n]
-		e.leavers[n] = nil
-		n++
-		c.queued = false
-		if c.leaves && c.movable() {
-			e.depart(c, way)
+	leavers := e.leavers
+	e.leavers = nil
+	left := leavers[:0]
+	for _, c := range leavers {
+		hurries := c.hurries()
+		switch {
+		case len(e.departing) >= departuresAtOnce, hurries && e.hurrying >= hurriesAtOnce:
+			left = append(left, c)
+		case c.leaves && c.movable():
+			c.queued = false
+			e.depart(c, way, hurries)
 			any = true
+		default:
+			c.queued = false
 		}
 	}
-	e.leavers = append(e.leavers[:0], e.leavers[n:]...)
+	clear(leavers[len(left):])
+	e.leavers = append(left, e.leavers...)
 	return any
 }
 
@@ -145,7 +155,7 @@ func (e *Engine) WayOut() {
 }
 
 // depart takes the session out of the loop and offers it.
-func (e *Engine) depart(c *client, way *intake.Link) {
+func (e *Engine) depart(c *client, way *intake.Link, hurries bool) {
 	var kept []*server
 	for slot, s := range c.conns {
 		if s != nil && c.s.Keeps(session.Slot(slot)) {
@@ -160,7 +170,7 @@ func (e *Engine) depart(c *client, way *intake.Link) {
 	c.perform()
 	rec := *c.s.Record()
 	rec.Live, rec.Unread = leaving.Live, append(leaving.Unread, c.unread...)
-	d := &departure{e: e, rec: &rec, fds: []int{c.fd}, began: e.now, leaves: c.leaves}
+	d := &departure{e: e, rec: &rec, fds: []int{c.fd}, began: e.now, leaves: c.leaves, hurries: hurries}
 	if l := rec.Live; l != nil {
 		l.Canceled, l.Leaving = len(c.early) > 0, c.ends
 		l.WaitedMicros = waited.Microseconds()
@@ -173,14 +183,8 @@ func (e *Engine) depart(c *client, way *intake.Link) {
 			l.Leases[i].Stepped = l.Leases[i].Stepped || s.stepper == c
 			d.fds = append(d.fds, s.fd)
 		}
-		if s := c.stepped; s != nil && s.stepper == c && !s.relayed && !s.broken && len(l.Leases) < handoff.MaxFDs-1 && s.site.Claim(s) {
-			lease := handoff.Lease{Idle: true}
-			s.lease(&lease)
-			s.statements.Pack(&lease)
-			if s.Settings != (settings.Hash{}) {
-				lease.Settings = s.Settings[:]
-			}
-			l.Leases = append(l.Leases, lease)
+		for _, s := range e.idleFor(c, hurries, handoff.MaxFDs-1-len(kept)) {
+			l.Leases = append(l.Leases, s.idleLease(c))
 			d.fds = append(d.fds, s.fd)
 			kept = append(kept, s)
 		}
@@ -193,6 +197,9 @@ func (e *Engine) depart(c *client, way *intake.Link) {
 	c.letLoose()
 	c.endEarly() // the record says so
 	e.departing[rec.Session] = d
+	if hurries {
+		e.hurrying++
+	}
 	way.Offer(&rec, d.fds, func(o intake.Outcome) {
 		e.Post(func() { e.departed(d, way, o) })
 	})
@@ -221,6 +228,9 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 		return // the loop has ended meanwhile
 	}
 	delete(e.departing, d.rec.Session)
+	if d.hurries {
+		e.hurrying--
+	}
 	log := e.log.With(obs.KeySession, d.rec.Session)
 	switch o {
 	case intake.Taken:

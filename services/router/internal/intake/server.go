@@ -51,12 +51,19 @@ type Server struct {
 
 	mu    sync.Mutex
 	links map[*Link]struct{} // guarded by mu
+
+	// met is closed when a listener has been greeted.
+	met     chan struct{}
+	meeting sync.Once
 }
 
 // NewServer makes a server for the router instance id.
 func NewServer(id string, h Handler, log *slog.Logger) *Server {
-	return &Server{id: id, handler: h, log: log, links: map[*Link]struct{}{}}
+	return &Server{id: id, handler: h, log: log, links: map[*Link]struct{}{}, met: make(chan struct{})}
 }
+
+// Met is closed when a listener has connected for the first time.
+func (s *Server) Met() <-chan struct{} { return s.met }
 
 // Listener is where listeners connect: a socket of the run directory, or any other.
 type Listener interface {
@@ -164,6 +171,7 @@ func (s *Server) converse(k *Link) error {
 	k.mu.Lock()
 	k.offers.parks, k.forwards.answers = hello.Parks, hello.Answers
 	k.mu.Unlock()
+	s.meeting.Do(func() { close(s.met) })
 	if hello.Parks {
 		s.handler.WayOut()
 	}
