@@ -78,6 +78,10 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
 		n := s.take(total, rest)
+		if s.among != nil && typ == wire.Query {
+			s.sendParts(run)
+			return n
+		}
 		s.begin(typ, rest[:n], n == total)
 		run.add(all, at, n)
 		return n
@@ -189,7 +193,7 @@ func frontend(typ byte) bool {
 // verdict, route it.
 func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
-		s.hint = nil
+		s.hint, s.among = nil, nil
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
 			s.verdict = unlooked()
@@ -212,6 +216,9 @@ func (s *Session) query(total int, rest []byte) int {
 				return total
 			}
 			s.hinted(s.hintsOf(text))
+			if s.among = s.parts(text); s.among != nil {
+				text = s.among.rest
+			}
 			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0
@@ -220,9 +227,10 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
-	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
-		s.ranHere()
-		return total
+	if s.among != nil {
+		if text, ok := wire.QueryText(rest[:total]); ok && s.partial(text) {
+			return total
+		}
 	}
 	if s.resolve() {
 		s.route()
@@ -267,8 +275,11 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	if !followed { // otherwise it does nothing else
 		s.effects(s.verdict, o.cmds)
 	}
-	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
+	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 && s.among == nil {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
+	}
+	if typ == wire.Query {
+		o.among, s.among = s.among, nil
 	}
 	s.owed.sent(o)
 	s.enter(Busy)
