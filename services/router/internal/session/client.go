@@ -154,15 +154,16 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 }
 
 // beginSequence sends the sequence at the head to the granted connection. One that
-// reads on a replica is there as a whole and is kept, to be run elsewhere if need
-// be. Of any other the messages are sent as they come.
+// reads is there as a whole and is kept, to be run elsewhere if need be. Of any other,
+// and of one on a connection that the session is bound to, the messages are sent as they
+// come.
 func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
 	s.extended = true
 	s.enter(Busy)
 	size := s.seq.scanned
 	s.seq.scanned = 0
 	s.keepStatements()
-	if s.at == ReplicaSlot {
+	if s.at == ReplicaSlot || s.verdict.Kind == verdict.Read && s.seq.whole && !s.bound(s.at) {
 		run.flush() // BEGIN, if it is the first of a block
 		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, !s.block.replica || s.movable(), true
 		s.replay()
@@ -216,7 +217,7 @@ func (s *Session) query(total int, rest []byte) int {
 				return total
 			}
 			s.hinted(s.hintsOf(text))
-			if s.among = s.parts(text); s.among != nil {
+			if s.among = s.parts(text); s.among != nil && s.among.rest != nil {
 				text = s.among.rest
 			}
 			v, ok := s.judge(text, nil)
