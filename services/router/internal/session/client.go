@@ -219,7 +219,7 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
-	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
+	if s.verdict.Kind != verdict.Read && len(rest) >= total && (s.mixesOwn(rest[:total]) || s.callsOwn(rest[:total])) {
 		s.ranHere()
 		return total
 	}
