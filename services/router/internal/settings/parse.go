@@ -176,16 +176,6 @@ func lower(s string) string {
 	}, s)
 }
 
-// rest gives the source of all tokens not read, and reads them.
-func (p *parser) rest() string {
-	if len(p.toks) == 0 {
-		return ""
-	}
-	s := string(p.text[p.toks[0].Start:p.toks[len(p.toks)-1].End])
-	p.toks = p.toks[:0]
-	return s
-}
-
 // command reads the statement at hand.
 func (p *parser) command() (Command, bool) {
 	switch {
