@@ -47,7 +47,8 @@ func (s *Stack) checkRoll(ctx context.Context) error {
 		}
 		now, err := p.inForce(ctx, file)
 		if err != nil {
-			return fmt.Errorf("nothing is restarted: %w", err)
+			s.log.Info("restarting without having compared the configurations", logProcess, p.Name(), obs.KeyError, err)
+			continue // it hangs, and to be restarted is what it needs
 		}
 		_, err = config.Changes(now, next)
 		if fixed := (*config.FixedError)(nil); errors.As(err, &fixed) {
