@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,6 +104,17 @@ func TestFailures(t *testing.T) {
 	fault("the former primary comes back as it was", 0, func() {
 		must(old.Start(timeout(t)))
 		r.until("it is told apart", func() bool { return r.metric("pgpilot_backend_superseded", "backend", old.Name) == 1 })
+		l.pass(rounds)
+	})
+	// Its processes end each as it notices, some in the middle of a statement.
+	fault("the primary's postmaster is killed (SIGKILL), a replica is promoted", clients, func() {
+		must(r.Lab.WaitCaughtUp(timeout(t)))
+		pid, ok := next.Running()
+		if !ok {
+			t.Fatalf("%s does not run", next.Name)
+		}
+		must(syscall.Kill(pid, syscall.SIGKILL))
+		must(cluster.Promote(timeout(t), other.Number))
 		l.pass(rounds)
 	})
 	l.stop()

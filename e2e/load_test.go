@@ -228,19 +228,28 @@ func (w *worker) check(value string) error {
 	return nil
 }
 
-// run executes a statement and gives the last value of its answer; begun says that
-// some of it was shown.
+// run executes a statement, every other worker with the extended protocol, and gives
+// the last value of its answer; begun says that some of it was shown.
 func (w *worker) run(sql string) (value string, begun bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	results := w.conn.Exec(ctx, sql)
-	for results.NextResult() {
-		begun = true
-		for rows := results.ResultReader(); rows.NextRow(); {
-			value = string(rows.Values()[0])
+	take := func(rows *pgconn.ResultReader) {
+		for rows.NextRow() {
+			begun, value = true, string(rows.Values()[0])
 		}
+		begun = begun || len(rows.FieldDescriptions()) > 0
 	}
-	err = results.Close()
+	if w.row%2 == 0 {
+		rows := w.conn.ExecParams(ctx, sql, nil, nil, nil, nil)
+		take(rows)
+		_, err = rows.Close()
+	} else {
+		results := w.conn.Exec(ctx, sql)
+		for results.NextResult() {
+			take(results.ResultReader())
+		}
+		err = results.Close()
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %s: %w", patience, err)
 	}

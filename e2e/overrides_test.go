@@ -72,7 +72,23 @@ func TestRouteOfTheSession(t *testing.T) {
 	onPrimary(false)
 	c.fails("SET pgpilot.rote = 'primary'", "42704")
 	c.fails("SET pgpilot.last_route = 'x'", "55P02")
-	c.fails("SET pgpilot.route = 'primary'; SELECT 1", "0A000")
+	onPrimary(false)
+
+	// In one string with others.
+	c.must("CREATE TABLE strung (n int)")
+	c.must("SET pgpilot.route = 'primary'; INSERT INTO strung VALUES (1); INSERT INTO strung VALUES (2)")
+	onPrimary(true)
+	c.fails("SET pgpilot.route = 'replica'; INSERT INTO strung VALUES (1/0)", "22012")
+	onPrimary(true)
+	c.must("BEGIN; SET LOCAL pgpilot.route = 'replica'; INSERT INTO strung VALUES (3); COMMIT")
+	onPrimary(true)
+	c.must("BEGIN; RESET pgpilot.route; INSERT INTO strung VALUES (4); ROLLBACK")
+	onPrimary(true)
+	if got := c.one("SELECT count(*) FROM strung"); got != "3" {
+		t.Errorf("there are %s rows", got)
+	}
+	c.fails("SET pgpilot.fencing = 'relaxed'; SELECT 1", "0A000")
+	c.must("INSERT INTO strung VALUES (5); RESET pgpilot.route")
 	onPrimary(false)
 
 	var err error
@@ -110,11 +126,15 @@ func TestRouteWithPsql(t *testing.T) {
 	if got := r.psql("SET pgpilot.route = primary;\nSELECT inet_server_port();\nSHOW pgpilot.route;"); got != primary+"\nprimary" {
 		t.Errorf("psql prints %s", got)
 	}
+	out, complaints, err := program(t, r.port, "", "psql", "-XAt", "-c", "SHOW pgpilot.route; SET pgpilot.route = primary; SELECT inet_server_port(); SHOW pgpilot.route")
+	if want := "auto\nSET\n" + primary + "\nprimary"; err != nil || strings.TrimSpace(out) != want {
+		t.Errorf("psql prints %s and %s (%v), want %s", out, complaints, err, want)
+	}
 	t.Setenv("PGOPTIONS", "-c pgpilot.route=primary")
 	if got := r.psql("SELECT inet_server_port()"); got != primary {
 		t.Errorf("with PGOPTIONS psql prints %s", got)
 	}
-	out, complaints, err := program(t, r.port, "", "psql", "-XAt", "-c", "SET pgpilot.route = 'here'")
+	out, complaints, err = program(t, r.port, "", "psql", "-XAt", "-c", "SET pgpilot.route = 'here'")
 	if err == nil || !strings.Contains(complaints, `invalid value for parameter "pgpilot.route": "here"`) || !strings.Contains(complaints, "Available values: auto, primary, replica.") {
 		t.Errorf("psql prints %s and %s", out, complaints)
 	}

@@ -71,6 +71,8 @@ type owed struct {
 	prepares []string
 	// gives is the name under which the message gives the connection a statement, unseen.
 	gives string
+	// among are the statements of a Query that the server has not been sent.
+	among *among
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }

@@ -78,6 +78,10 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 			return s.beginSequence(typ, total, rest, all, at, run)
 		}
 		n := s.take(total, rest)
+		if s.among != nil && typ == wire.Query {
+			s.sendParts(run)
+			return n
+		}
 		s.begin(typ, rest[:n], n == total)
 		run.add(all, at, n)
 		return n
@@ -150,15 +154,16 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 }
 
 // beginSequence sends the sequence at the head to the granted connection. One that
-// reads on a replica is there as a whole and is kept, to be run elsewhere if need
-// be. Of any other the messages are sent as they come.
+// reads is there as a whole and is kept, to be run elsewhere if need be. Of any other,
+// and of one on a connection that the session is bound to, the messages are sent as they
+// come.
 func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
 	s.extended = true
 	s.enter(Busy)
 	size := s.seq.scanned
 	s.seq.scanned = 0
 	s.keepStatements()
-	if s.at == ReplicaSlot {
+	if s.at == ReplicaSlot || s.verdict.Kind == verdict.Read && s.seq.whole && !s.bound(s.at) {
 		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
 		s.replay()
 		return size
@@ -188,7 +193,7 @@ func frontend(typ byte) bool {
 // verdict, route it.
 func (s *Session) query(total int, rest []byte) int {
 	if !s.known {
-		s.hint = nil
+		s.hint, s.among = nil, nil
 		switch {
 		case total-wire.HeaderSize > s.env.Settings().MaxText:
 			s.verdict = unlooked()
@@ -211,6 +216,9 @@ func (s *Session) query(total int, rest []byte) int {
 				return total
 			}
 			s.hinted(s.hintsOf(text))
+			if s.among = s.parts(text); s.among != nil {
+				text = s.among.rest
+			}
 			v, ok := s.judge(text, nil)
 			if !ok {
 				return 0
@@ -219,9 +227,10 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
-	if s.verdict.Kind != verdict.Read && len(rest) >= total && s.mixesOwn(rest[:total]) {
-		s.ranHere()
-		return total
+	if s.among != nil {
+		if text, ok := wire.QueryText(rest[:total]); ok && s.partial(text) {
+			return total
+		}
 	}
 	if s.resolve() {
 		s.route()
@@ -266,8 +275,11 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	if !followed { // otherwise it does nothing else
 		s.effects(s.verdict, o.cmds)
 	}
-	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 {
+	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 && s.among == nil {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
+	}
+	if typ == wire.Query {
+		o.among, s.among = s.among, nil
 	}
 	s.owed.sent(o)
 	s.enter(Busy)

@@ -124,7 +124,7 @@ func (w *world) verify(c *writer) string {
 	got := (&printer{kinds: serverKinds}).print(w.got)
 	last := "" // the id whose rows came last
 	seen := map[string]bool{}
-	rows, ready, errors, writes := 0, 0, 0, 0
+	rows, ready, errors, writes, suspended := 0, 0, 0, 0, false
 	for b := w.got; len(b) > 0; {
 		typ, total, err := wire.Header(b)
 		if err != nil || total == 0 || total > len(b) {
@@ -139,9 +139,12 @@ func (w *world) verify(c *writer) string {
 		case wire.ReadyForQuery:
 			ready++
 		case wire.CommandComplete:
+			rows, suspended = 0, false // the statement may be bound and executed once more
 			if f := strings.Fields(string(body)); f[0] == "write" || f[0] == "copyin" || f[0] == "defer" {
 				writes++
 			}
+		case wire.PortalSuspended:
+			suspended = true // and there may be another portal of it
 		case wire.ErrorResponse:
 			errors++
 			var e pgproto3.ErrorResponse
@@ -169,6 +172,9 @@ func (w *world) verify(c *writer) string {
 			}
 			if n, err := strconv.Atoi(value); err == nil && n < writes && w.o.settings.Values.Mode.Fenced() && strings.Contains(string(c.out), "value 0 "+id) {
 				broken("%s sees %d of the session's %d writes in\n%s", id, n, writes, got)
+			}
+			if suspended && value == "0" {
+				rows = 0
 			}
 			if strings.Contains(string(c.out), fmt.Sprintf("rows 40 %s", id)) && value != fmt.Sprint(rows) {
 				broken("%s starts again in\n%s", id, got)

@@ -26,7 +26,7 @@ var travels = map[string]map[string]string{
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
-		"began": "the record's startup parameters", "own": "- follows from set", "hint": "- of what is read again", "admitted": "- of what is read again", "warned": "Warned", "given": "Fence.Given", "behind": "- of what is being answered",
+		"began": "the record's startup parameters", "own": "- follows from set", "hint": "- of what is read again", "admitted": "- of what is read again", "warned": "Warned", "given": "Fence.Given", "among": "- of what is read again", "behind": "- of what is being answered",
 		"recovered": "- of what is being answered", "stale": "Stale", "sql": "- follows from named", "executing": "- of what is read again",
 		"refreshing": "- of what is read again", "refreshed": "- of what is read again", "outer": "- of what is read again",
 		"strange": "- of a wait that begins again", "equipping": "- nothing at a safe point", "equipped": "- of what is read again",

@@ -64,30 +64,6 @@ func (s *Session) queryOwn(text []byte) bool {
 	return ok
 }
 
-// mixesOwn answers a simple query that has a statement about the router's parameters
-// among others: they would have to be executed in two places. It reports whether it
-// is one.
-func (s *Session) mixesOwn(msg []byte) bool {
-	text, ok := wire.QueryText(msg)
-	if !ok {
-		return false
-	}
-	name := settings.FindOwn(text)
-	switch {
-	case name == "":
-		return false
-	case s.status == wire.Failed && !settings.BeginsWithEnd(text):
-		s.answerOwn(&ownQuery{problem: &aborted})
-		return true
-	}
-	s.answerOwn(&ownQuery{problem: &Problem{
-		Code:    "0A000",
-		Message: "parameter " + quoted(name) + " cannot be set or shown in one string with other statements",
-		Hint:    "It is pgpilot's own. Send the statement by itself.",
-	}})
-	return true
-}
-
 // answerOwn answers such a query.
 func (s *Session) answerOwn(q *ownQuery) {
 	s.simpleHere() // as with every simple query
@@ -180,15 +156,20 @@ func (s *Session) runQuery(q *ownQuery) *Problem {
 		if o.Local && s.status == wire.Idle && len(q.statements) == 1 {
 			s.warnOfLocal()
 		}
-		if o.Verb == settings.ShowOwn {
-			s.describeShow(o.Name, nil)
-			s.rowOfShow(o.Name, nil)
-		}
-		s.runOwn(o)
-		s.scratch = appendComplete(s.scratch, o.Verb.Tag())
+		s.runOne(o)
 	}
 	s.endOwn()
 	return nil
+}
+
+// runOne executes a statement of a query and adds what it gives.
+func (s *Session) runOne(o *settings.Own) {
+	if o.Verb == settings.ShowOwn {
+		s.describeShow(o.Name, nil)
+		s.rowOfShow(o.Name, nil)
+	}
+	s.runOwn(o)
+	s.scratch = appendComplete(s.scratch, o.Verb.Tag())
 }
 
 // checkOwn gives the error of a statement about the router's parameters.
@@ -199,6 +180,11 @@ func (s *Session) checkOwn(o *settings.Own) *Problem {
 	if o.Name == override.FenceName {
 		return s.checkToken(o)
 	}
+	return checkParameter(o)
+}
+
+// checkParameter gives the error of a statement about one that is not the fence.
+func checkParameter(o *settings.Own) *Problem {
 	var p *override.Problem
 	switch {
 	case o.Verb == settings.ShowOwn:

@@ -23,18 +23,19 @@ func (p *postgres) hidesOwn(text string) {
 	}
 }
 
-// mixesOwn refuses a string with one among other statements, as the router does.
+// mixesOwn refuses a string with one among other statements where the router does: a
+// value that is not allowed is an error of the whole string.
 func (p *postgres) mixesOwn(text string) bool {
-	name := settings.FindOwn([]byte(text))
-	if name == "" {
+	if _, own := settings.Part([]byte(text)); own != nil {
+		switch {
+		case p.status == wire.Failed && !settings.BeginsWithEnd([]byte(text)):
+			return !p.error("25P02", abortedMessage)
+		case strings.Contains(text, " TO never"):
+			return !p.error("22023", `invalid value for parameter "pgpilot.freshness": "never"`, neverHint)
+		}
 		return false
 	}
-	os, ok := settings.ParseOwn([]byte(text))
-	if !ok {
-		p.error("0A000", "parameter \""+name+"\" cannot be set or shown in one string with other statements", "It is pgpilot's own. Send the statement by itself.")
-		return true
-	}
-	if len(os) == 1 && os[0].Local && p.status == wire.Idle {
+	if os, _ := settings.ParseOwn([]byte(text)); len(os) == 1 && os[0].Local && p.status == wire.Idle {
 		p.say("NoticeResponse", "WARNING", "25P01", "SET LOCAL can only be used in transaction blocks")
 	}
 	return false

@@ -431,6 +431,8 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.say("CopyOutResponse")
 		p.say("CopyData", stmt)
 		p.say("CopyDone")
+	case "fail":
+		return p.error("22012", stmt)
 	default:
 		return p.error("42601", stmt)
 	}

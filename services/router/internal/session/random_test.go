@@ -122,7 +122,11 @@ func (c *writer) group() {
 	case n < 6:
 		c.send("Query", c.statement())
 	case n < 7:
-		c.send("Query", c.statement()+";"+c.statement()+";"+c.statement())
+		all := []string{c.statement(), c.statement(), c.statement()}
+		for c.r.IntN(3) == 0 {
+			all[c.r.IntN(3)] = c.own()
+		}
+		c.send("Query", strings.Join(all, ";"))
 	case n < 8: // longer than what is judged
 		c.send("Query", c.blind()+strings.Repeat(" ", 1500))
 	case n < 10:

@@ -81,6 +81,11 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			break
 		}
 		what := lose
+		parts := s.owed.front().among
+		if err == nil && parts != nil {
+			show(used)
+			s.precedes(parts, typ, b[used:used+n])
+		}
 		if err == nil {
 			what = s.look(typ, b[used:used+n], n == total)
 		}
@@ -104,6 +109,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		}
 		used += n
 		s.fromServer = total - n
+		if parts != nil {
+			show(used)
+			s.succeeds(parts, typ)
+		}
 		if typ == wire.ReadyForQuery {
 			show(used)
 			if what == withhold {

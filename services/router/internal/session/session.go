@@ -104,6 +104,8 @@ type Session struct {
 	// given says that the session was given another one's token: its reads are fenced in
 	// every mode.
 	given bool
+	// among is the string at the head, if statements about that are among others in it.
+	among *among
 	// behind is a query about that whose turn to be answered has not come.
 	behind *ownQuery
 	// asked is what the last connection was asked for; applies counts those lost since

@@ -38,7 +38,7 @@ var stories = []string{
 	`Query|begin 0 i1 / Query|SET pgpilot.freshness TO '1ms' / Query|rows 1 i2;rollback 0 i3;rows 1 i4 / Query|SHOW pgpilot.freshness`,
 	`Query|begin 0 i1 / Query|SET pgpilot.freshness TO '1ms' / Query|rows 1 i2;commit 0 i3;rows 1 i4 / Query|SHOW pgpilot.freshness`,
 	`Query|begin 0 i1 / Query|SET LOCAL pgpilot.freshness TO '1ms' / Query|SHOW pgpilot.freshness / Query|commit 0 i2 / Query|SHOW pgpilot.freshness`,
-	`Parse|o|SHOW pgpilot.freshness Sync / Query|begin 0 i1 / Bind||o|format=1 Sync / Describe|P Execute Sync / Query|commit 0 i2`,
+	`Parse|o|SHOW pgpilot.freshness Sync / Query|begin 0 i1 / Bind|o|o|format=1 Sync / Describe|Po Execute|o Sync / Query|commit 0 i2`,
 	`Query|LISTEN c / Query|rows 1 i1 / Query|value 0 i2 / Query|UNLISTEN c / Query|rows 1 i3`,
 	`Query|begin 0 i1 / Query|write 7 i2 / Query|commit 0 i3 / Query|value 0 i4`,
 	`Query|begin 0 i1 / Query|remember m i2 / Query|write 0 i3 / Query|commit 0 i4 / Query|recall 0 i5`,

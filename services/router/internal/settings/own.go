@@ -3,6 +3,7 @@ package settings
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 )
@@ -83,21 +84,6 @@ func mentionsOwn(text []byte) bool {
 			return true
 		}
 	}
-}
-
-// FindOwn gives the name of one of the router's parameters that one of several
-// statements sets, resets or shows; empty if there is none.
-func FindOwn(text []byte) string {
-	if !mentionsOwn(text) {
-		return ""
-	}
-	p := newParser(text)
-	for p.statement() {
-		if o, ok := p.own(); ok {
-			return o.Name
-		}
-	}
-	return ""
 }
 
 // beginsOwn reports whether a text may begin with SET, RESET or SHOW, or a comment.
@@ -193,4 +179,42 @@ func BeginsWithEnd(text []byte) bool {
 	}
 	c, ok := p.command()
 	return ok && (c.Kind == Commit || c.Kind == Rollback || c.Kind == RollbackTo || c.Kind == Prepare)
+}
+
+// Among is a statement about one of the router's parameters among others.
+type Among struct {
+	Own
+	// Behind is how many of the others are in front of it.
+	Behind int
+}
+
+// Part takes the statements about the router's parameters out of a string that has
+// others, too. rest is the text with a blank in the place of each of their characters, so
+// that positions in it stay what they are. There are none in other texts, and in those
+// that cannot be read.
+func Part(text []byte) (rest []byte, own []Among) {
+	if !mentionsOwn(text) {
+		return nil, nil
+	}
+	p := newParser(text)
+	others, from := 0, 0
+	for p.statement() {
+		span := text[p.toks[0].Start:p.toks[len(p.toks)-1].End]
+		at := p.toks[0].Start
+		o, ok := p.own()
+		if !ok {
+			others++
+			continue
+		}
+		own = append(own, Among{o, others})
+		rest = append(rest, text[from:at]...)
+		for range utf8.RuneCount(span) {
+			rest = append(rest, ' ')
+		}
+		from = at + len(span)
+	}
+	if p.err != nil || others == 0 || own == nil {
+		return nil, nil
+	}
+	return append(rest, text[from:]...), own
 }

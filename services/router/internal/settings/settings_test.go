@@ -78,17 +78,21 @@ func TestParseOwn(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`BEGIN; SET LOCAL pgpilot.route = a`:  "pgpilot.route",
-		`SELECT 1; SHOW PGPILOT.session`:      "pgpilot.session",
-		`SELECT 1; SHOW PgPilot.session`:      "pgpilot.session",
-		`SELECT 1.5; RESET "pgpilot".route`:   "pgpilot.route",
-		longComment + `; SHOW pgpilot.route`:  "pgpilot.route",
-		`SELECT 'SET pgpilot.route = a'`:      "",
-		`SET a = 1; SELECT 'pgpilot.route'`:   "",
-		`SELECT 1; -- SET pgpilot.route = a`:  "",
-		`INSERT INTO pgpilot.route VALUES(1)`: "",
+		`BEGIN; SET LOCAL pgpilot.route = a`:    "pgpilot.route",
+		`SELECT 1; SHOW PGPILOT.session`:        "pgpilot.session",
+		`SELECT 1; SHOW PgPilot.session`:        "pgpilot.session",
+		`SELECT 1.5; RESET "pgpilot".route`:     "pgpilot.route",
+		"SELECT 1;SHOW pgpilot.a" + longComment: "pgpilot.a",
+		`SELECT 'SET pgpilot.route = a'`:        "",
+		`SET a = 1; SELECT 'pgpilot.route'`:     "",
+		`SELECT 1; -- SET pgpilot.route = a`:    "",
+		`INSERT INTO pgpilot.route VALUES(1)`:   "",
 	} {
-		if got := FindOwn([]byte(text)); got != want {
+		got := ""
+		if _, own := Part([]byte(text)); len(own) > 0 {
+			got = own[0].Name
+		}
+		if got != want {
 			t.Errorf("in %s there is %q, want %q", text, got, want)
 		}
 	}

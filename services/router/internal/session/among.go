@@ -1,0 +1,120 @@
+package session
+
+import (
+	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/override"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
+
+// A string in which statements about the router's parameters are among others goes to the
+// primary without them, and they are executed in their places between its answers. What
+// they set is undone with the rest of the string if that fails, so what the others do to
+// the transaction has to be known.
+
+// among is such a string.
+type among struct {
+	// rest is what the server gets, own what it does not.
+	rest []byte
+	own  []settings.Among
+	// done is how many statements of the rest have been executed.
+	done int
+}
+
+// parts takes a string apart; nil if it is none of these.
+func (s *Session) parts(text []byte) *among {
+	rest, own := settings.Part(text)
+	if own == nil {
+		return nil
+	}
+	return &among{rest: rest, own: own}
+}
+
+// partial answers the string at the head with an error if it cannot be executed, and
+// reports whether it has. Its verdict, of what the server would get, is there.
+func (s *Session) partial(text []byte) bool {
+	p := s.checkAmong(text)
+	if p == nil {
+		s.verdict.Kind = verdict.Write // nobody needs to know where its reads would go
+		return false
+	}
+	s.among = nil
+	s.answerOwn(&ownQuery{problem: p})
+	s.ranHere()
+	return true
+}
+
+// checkAmong gives the error of such a string. A value that is not allowed is one before
+// anything is executed, as an error of syntax is.
+func (s *Session) checkAmong(text []byte) *Problem {
+	a := s.among
+	if s.failing() && !settings.BeginsWithEnd(text) {
+		return &aborted
+	}
+	for i := range a.own {
+		o := &a.own[i].Own
+		if o.Name == override.FenceName || o.Name == override.FencingName && o.Verb != settings.ShowOwn {
+			return mixed(o.Name, "It decides how the others wait. Send it by itself.")
+		}
+		if p := checkParameter(o); p != nil {
+			return p
+		}
+	}
+	ends := s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction)
+	if !s.legible(text) || ends && followed(a.rest) == nil {
+		return mixed(a.own[0].Name, "It is pgpilot's own, and the others may end the transaction. Send it by itself.")
+	}
+	return nil
+}
+
+// mixed is the error of a string in which a parameter cannot be among others.
+func mixed(name, hint string) *Problem {
+	return &Problem{
+		Code: "0A000", Message: "parameter " + quoted(name) + " cannot be set or shown in one string with these statements", Hint: hint,
+	}
+}
+
+// sendParts sends the connection that is granted what is a server's of the string at the
+// head.
+func (s *Session) sendParts(run *forwarding) {
+	msg := wire.AppendQuery(nil, string(s.among.rest))
+	s.begin(wire.Query, msg, true)
+	run.build(func(b []byte) []byte { return append(b, msg...) })
+}
+
+// syntaxError is what a server says of a string before it executes any of it.
+const syntaxError = "42601"
+
+// precedes executes the statements that come before what the server executes, when it
+// shows by its first message that it has begun.
+func (s *Session) precedes(a *among, typ byte, msg []byte) {
+	switch typ {
+	case wire.ParameterStatus, wire.NotificationResponse, wire.ReadyForQuery:
+		return
+	case wire.NoticeResponse, wire.ErrorResponse:
+		if farewell(typ, msg) || errorCode(msg) == syntaxError {
+			return
+		}
+	}
+	s.runAmong(a)
+}
+
+// succeeds executes the statements that come behind one that the server has executed.
+func (s *Session) succeeds(a *among, typ byte) {
+	if typ == wire.CommandComplete {
+		a.done++
+		s.runAmong(a)
+	}
+}
+
+// runAmong executes those whose turn has come.
+func (s *Session) runAmong(a *among) {
+	from := len(s.scratch)
+	for len(a.own) > 0 && a.own[0].Behind <= a.done {
+		s.runOne(&a.own[0].Own)
+		a.own = a.own[1:]
+	}
+	if len(s.scratch) > from {
+		s.toClient(from)
+	}
+}
