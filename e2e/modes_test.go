@@ -11,10 +11,11 @@ import (
 // TestModesOfASession: what a session sees of another one's write while no replica
 // replays depends on the mode that it asks for.
 func TestModesOfASession(t *testing.T) {
+	const bound = 4 * time.Second
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Health.Interval = config.Duration(200 * time.Millisecond)
-		c.Fencing.BoundedMS = 2000
+		c.Fencing.BoundedMS = int(bound.Milliseconds())
 	})
 	writer := r.connect()
 	writer.must("CREATE TABLE seen AS SELECT 1 AS v")
@@ -25,9 +26,10 @@ func TestModesOfASession(t *testing.T) {
 	for _, mode := range []string{"relaxed", "bounded", "strict", "causal", "linear"} {
 		c := r.connect()
 		c.must("SET pgpilot.fencing = '" + mode + "'")
-		r.until(mode+" reads on a replica", func() bool { return c.port() != cluster.Primary().Port })
+		r.readsOnReplica(c, "SELECT v FROM seen")
 		readers[mode] = c
 	}
+	fresh := time.Now()
 	pause(t, cluster.Replicas()...)
 	writer.must("UPDATE seen SET v = 2")
 	for mode, c := range readers {
@@ -35,7 +37,11 @@ func TestModesOfASession(t *testing.T) {
 		if mode == "linear" {
 			want = "2"
 		}
-		if got := c.one("SELECT v FROM seen"); got != want {
+		got := c.one("SELECT v FROM seen")
+		if mode == "bounded" && time.Since(fresh) > bound {
+			continue // on a busy machine it may be over
+		}
+		if got != want {
 			t.Errorf("%s reads %s at once, want %s", mode, got, want)
 		}
 	}

@@ -500,10 +500,11 @@ func TestTokensInARelaxedSession(t *testing.T) {
 	writer, other := r.connect(), r.connect()
 	writer.must("CREATE TABLE carried (n int)")
 	r.caughtUp()
+	const sql = "SELECT count(*) FROM carried"
+	r.readsOnReplica(other, sql)
 	pause(t, cluster.Replicas()...)
 	writer.must("INSERT INTO carried VALUES (1)")
 	token := writer.one("SHOW pgpilot.fence")
-	const sql = "SELECT count(*) FROM carried"
 	if got := other.one(sql); got != "0" {
 		t.Errorf("a relaxed session reads %s from a replica that does not replay", got)
 	}

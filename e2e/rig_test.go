@@ -102,6 +102,16 @@ func (r *rig) caughtUp() {
 	}
 }
 
+// readsOnReplica waits until the session's read runs on a replica: until then what it
+// names may not be known yet to the classifier, and it counts as a write.
+func (r *rig) readsOnReplica(c *client, sql string) {
+	r.t.Helper()
+	r.until(sql+" runs on a replica", func() bool {
+		c.must(sql)
+		return c.route().Role == "replica"
+	})
+}
+
 // until waits for a condition.
 func (r *rig) until(what string, ok func() bool) {
 	r.t.Helper()

@@ -14,7 +14,7 @@ import (
 
 // among is such a string.
 type among struct {
-	// rest is what the server gets, own what it does not.
+	// rest is what the server gets, nil if that is not certain, own what it does not.
 	rest []byte
 	own  []settings.Among
 	// done is how many statements of the rest have been executed.
@@ -61,8 +61,8 @@ func (s *Session) checkAmong(text []byte) *Problem {
 		}
 	}
 	ends := s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction)
-	if !s.legible(text) || ends && followed(a.rest) == nil {
-		return mixed(a.own[0].Name, "It is pgpilot's own, and the others may end the transaction. Send it by itself.")
+	if a.rest == nil || !s.legible(text) || ends && followed(a.rest) == nil {
+		return mixed(a.own[0].Name, "It is pgpilot's own, and what the others do is not certain. Send it by itself.")
 	}
 	return nil
 }

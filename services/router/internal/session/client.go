@@ -216,7 +216,7 @@ func (s *Session) query(total int, rest []byte) int {
 				return total
 			}
 			s.hinted(s.hintsOf(text))
-			if s.among = s.parts(text); s.among != nil {
+			if s.among = s.parts(text); s.among != nil && s.among.rest != nil {
 				text = s.among.rest
 			}
 			v, ok := s.judge(text, nil)

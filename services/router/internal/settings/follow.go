@@ -1,10 +1,16 @@
 package settings
 
+import (
+	"bytes"
+
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+)
+
 // Follow reads a statement string of which some statements do what Parse knows, and
 // others do not: those are of the kind Other. There is a command for each statement, or
 // none at all if all of them are Others: then no statement begins or ends a transaction,
 // or does something about a savepoint, unless it runs code that does. ok is false for a
-// text that is too long or is not one that can be read.
+// text that is too long or cannot be taken apart.
 func Follow(text []byte) (cs []Command, ok bool) {
 	if len(text) > MaxText {
 		return nil, false
@@ -12,6 +18,9 @@ func Follow(text []byte) (cs []Command, ok bool) {
 	p := newParser(text)
 	known := false
 	for p.statement() {
+		if !p.entire() {
+			return nil, false
+		}
 		c, ok := p.command()
 		if !ok {
 			c = Command{Kind: Other}
@@ -26,6 +35,24 @@ func Follow(text []byte) (cs []Command, ok bool) {
 		return []Command{}, true
 	}
 	return cs, true
+}
+
+// entire reports whether the statement at hand is all of one: CREATE FUNCTION has
+// semicolons inside of BEGIN ATOMIC, and CREATE RULE inside of parentheses (PostgreSQL
+// documentation, "SQL Commands").
+func (p *parser) entire() bool {
+	depth := 0
+	for _, t := range p.toks {
+		switch src := p.source(t); {
+		case p.is(t, "("):
+			depth++
+		case p.is(t, ")"):
+			depth--
+		case t.Kind == sqltoken.Word && bytes.EqualFold(src, []byte("atomic")):
+			return false
+		}
+	}
+	return depth == 0
 }
 
 // Known reports whether it is known of each command what it does to settings.

@@ -12,11 +12,14 @@ func TestFollow(t *testing.T) {
 		"SELECT 1; SELECT 'COMMIT'":  {},
 		"":                           {},
 		"SELECT 1; COMMIT; SELECT 2": {Other, Commit, Other},
-		"BEGIN;; SET a.b = 1; INSERT INTO t VALUES (1);": {Begin, Set, Other},
-		"SAVEPOINT a; SELECT 1; ROLLBACK TO a":           {Savepoint, Other, RollbackTo},
-		"SET client_encoding = SJIS; ROLLBACK":           {Other, Rollback},
-		"SELECT 'a; COMMIT":                              nil,
-		"COMMIT; SELECT 1" + longComment:                 nil,
+		"BEGIN;; SET a.b = 1; INSERT INTO t VALUES (1);":                                 {Begin, Set, Other},
+		"SAVEPOINT a; SELECT 1; ROLLBACK TO a":                                           {Savepoint, Other, RollbackTo},
+		"SET client_encoding = SJIS; ROLLBACK":                                           {Other, Rollback},
+		"SELECT 'a; COMMIT":                                                              nil,
+		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; ROLLBACK": nil,
+		"CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2); ROLLBACK":              nil,
+		"SELECT (1); ROLLBACK":                                                           {Other, Rollback},
+		"COMMIT; SELECT 1" + longComment:                                                 nil,
 	} {
 		cs, ok := Follow([]byte(text))
 		var got []Kind

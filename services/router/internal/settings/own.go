@@ -190,15 +190,17 @@ type Among struct {
 
 // Part takes the statements about the router's parameters out of a string that has
 // others, too. rest is the text with a blank in the place of each of their characters, so
-// that positions in it stay what they are. There are none in other texts, and in those
-// that cannot be read.
+// that positions in it stay what they are; nil where it is not certain what is a statement
+// of its own. There are none in other texts, and in those that cannot be read.
 func Part(text []byte) (rest []byte, own []Among) {
 	if !mentionsOwn(text) {
 		return nil, nil
 	}
 	p := newParser(text)
 	others, from := 0, 0
+	certain := true
 	for p.statement() {
+		certain = certain && p.entire()
 		span := text[p.toks[0].Start:p.toks[len(p.toks)-1].End]
 		at := p.toks[0].Start
 		o, ok := p.own()
@@ -213,8 +215,11 @@ func Part(text []byte) (rest []byte, own []Among) {
 		}
 		from = at + len(span)
 	}
-	if p.err != nil || others == 0 || own == nil {
+	switch {
+	case p.err != nil, others == 0, own == nil:
 		return nil, nil
+	case !certain:
+		return nil, own
 	}
 	return append(rest, text[from:]...), own
 }
