@@ -192,7 +192,7 @@ func (l *line) event(ev poll.Event) {
 		b = b[total:]
 		switch typ {
 		case wire.ErrorResponse:
-			l.fail(fmt.Errorf("the server refused the question: %q", msg[wire.HeaderSize:]))
+			l.fail(fmt.Errorf("the server refused the question: %s", refusal(msg[wire.HeaderSize:])))
 		case wire.DataRow:
 			var row pgproto3.DataRow
 			if err := row.Decode(msg[wire.HeaderSize:]); err != nil {
@@ -221,4 +221,13 @@ func (l *line) said() {
 		l.asking = false
 		l.b.answered(l, l.row, nil)
 	}
+}
+
+// refusal writes an ErrorResponse for the log.
+func refusal(body []byte) string {
+	var e pgproto3.ErrorResponse
+	if err := e.Decode(body); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s %s: %s", e.SeverityUnlocalized, e.Code, e.Message)
 }

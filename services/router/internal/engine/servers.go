@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -27,6 +29,8 @@ type serverSite struct {
 	catchup fence.Catchup
 	// left is when it has left the configuration.
 	left time.Time
+	// decisions count what was for it, by its role then.
+	decisions [3]prometheus.Counter
 }
 
 // Waits of the circuit breaker of a server that cannot be reached: from, doubling
