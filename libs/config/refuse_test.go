@@ -147,6 +147,8 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"no burst pause", `"fencing": {"burst_interval": "0s"}`, []string{`:2: fencing.burst_interval: 0s is too short: write a duration above zero`}},
 		{"endless", `"pool": {"idle_timeout": "100000h"}`, []string{`:2: pool.idle_timeout: 100000h0m0s is too long: write at most 720h0m0s`}},
 		{"back-off order", `"health": {"base_backoff": "1m"}`, []string{`:2: health.max_backoff: 30s is shorter than health.base_backoff, 1m0s: make it at least as long`}},
+		{"a lag no longer than between two polls", `"routing": {"max_lag": "1s"}`, []string{`:2: routing.max_lag: 1s is not longer than health.interval, 1s, by which a replica that lacks nothing can seem to lag, so reads of healthy replicas would go to the primary: make it at least twice as long, or lower health.interval`}},
+		{"part of a day", `"pool": {"idle_timeout": "1.5d"}`, []string{`:2: pool.idle_timeout: "1.5d" is not a duration: write a number with a unit, such as "250ms" or "5s"`}},
 		{"stale before the next poll", `"health": {"interval": "2s", "stale_after": "2s"}`, []string{`:2: health.stale_after: 2s is not longer than health.interval, 2s, so replicas would be taken for lost between two polls: make it longer`}},
 
 		// TLS and TCP.

@@ -71,6 +71,9 @@ func (p *problems) validate(c *Config) {
 	p.validateFencing(c)
 	p.oneOf("routing.policy", c.Routing.Policy, RoundRobin, LeastInFlight, Scored)
 	p.notNegative("routing.max_lag", c.Routing.MaxLag, "for no limit")
+	if lag := c.Routing.MaxLag; lag > 0 && lag <= c.Health.Interval {
+		p.invalid("routing.max_lag", "%s is not longer than health.interval, %s, by which a replica that lacks nothing can seem to lag, so reads of healthy replicas would go to the primary: make it at least twice as long, or lower health.interval", lag, c.Health.Interval)
+	}
 	p.notNegative("routing.slow_start", c.Routing.SlowStart, "for none")
 	p.validateReadFunctions(c.Routing.ReadFunctions)
 
