@@ -133,7 +133,8 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		// Numbers and words.
 		{"no bound", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
 		{"no bound for a database", `"databases": [{"name": "d", "fencing": "bounded"}]`, []string{`: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
-		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
+		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least 1s, or lower health.interval`}},
+		{"such a freshness in another mode", `"databases": [{"name": "d", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least 1s, or lower health.interval`}},
 		{"a bound below the interval of polls", `"fencing": {"mode": "bounded", "bounded_ms": 999}`, []string{`:2: fencing.bounded_ms: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
 		{"no such thing to do without a primary", `"fencing": {"on_primary_loss": "server"}`, []string{`:2: fencing.on_primary_loss: "server" is not known: did you mean "serve"?`}},
 		{"misspelt mode", `"fencing": {"mode": "stict"}`, []string{`:2: fencing.mode: "stict" is not known: did you mean "strict"?`}},
