@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/stack/stacktest"
 )
@@ -127,7 +128,9 @@ func TestWaitingSessionsGoToAnotherListener(t *testing.T) {
 // wait for new ones.
 func TestServerConnectionsTravel(t *testing.T) {
 	cluster := newCluster(t)
-	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, nil)
+	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) {
+		c.Classify.Timeout = config.Duration(patience) // a statement that is not known has its connection reset
+	})
 	c := r.connect()
 	c.must("CREATE TABLE worked (n int); INSERT INTO worked VALUES (0)")
 	su := direct(t, cluster.Primary())

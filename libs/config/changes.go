@@ -8,17 +8,30 @@ import (
 
 // Changes lists the keys whose values differ between two configurations; a list
 // counts as one key. The error names those of them that cannot change while a
-// service runs: such a configuration is for the next start only.
+// service runs, a *FixedError: such a configuration is for the next start only.
 func Changes(old, new *Config) ([]string, error) {
 	var d difference
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem(), "", false)
-	switch len(d.fixed) {
-	case 0:
-		return d.changed, nil
-	case 1:
-		return d.changed, fmt.Errorf("%s cannot change while pgpilot runs: change it back, or restart pgpilot", d.fixed[0])
+	if len(d.fixed) > 0 {
+		return d.changed, &FixedError{Keys: d.fixed}
 	}
-	return d.changed, fmt.Errorf("%s cannot change while pgpilot runs: change them back, or restart pgpilot", strings.Join(d.fixed, ", "))
+	return d.changed, nil
+}
+
+// FixedError says that a configuration is valid, but changes what cannot change while a
+// service runs.
+type FixedError struct {
+	// Keys are those that differ.
+	Keys []string
+}
+
+// Error implements error.
+func (e *FixedError) Error() string {
+	it := "it"
+	if len(e.Keys) > 1 {
+		it = "them"
+	}
+	return fmt.Sprintf("%s cannot change while pgpilot runs: change %s back, or restart pgpilot", strings.Join(e.Keys, ", "), it)
 }
 
 type difference struct{ changed, fixed []string }

@@ -200,7 +200,8 @@ const (
 type Routing struct {
 	// Policy is RoundRobin, LeastInFlight or Scored.
 	Policy string `json:"policy"`
-	// MaxLag excludes replicas from reads that lag more. 0: none.
+	// MaxLag excludes replicas from reads that lag more. 0: none. It is longer than
+	// Health.Interval: a replica that lacks nothing can seem to lag by that.
 	MaxLag Duration `json:"max_lag"`
 	// SlowStart is the time within which a replica that has come back or is new gets
 	// its whole share of the reads.

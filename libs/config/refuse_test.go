@@ -133,7 +133,8 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		// Numbers and words.
 		{"no bound", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
 		{"no bound for a database", `"databases": [{"name": "d", "fencing": "bounded"}]`, []string{`: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
-		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
+		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least 1s, or lower health.interval`}},
+		{"such a freshness in another mode", `"databases": [{"name": "d", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least 1s, or lower health.interval`}},
 		{"a bound below the interval of polls", `"fencing": {"mode": "bounded", "bounded_ms": 999}`, []string{`:2: fencing.bounded_ms: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
 		{"no such thing to do without a primary", `"fencing": {"on_primary_loss": "server"}`, []string{`:2: fencing.on_primary_loss: "server" is not known: did you mean "serve"?`}},
 		{"misspelt mode", `"fencing": {"mode": "stict"}`, []string{`:2: fencing.mode: "stict" is not known: did you mean "strict"?`}},
@@ -147,6 +148,8 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"no burst pause", `"fencing": {"burst_interval": "0s"}`, []string{`:2: fencing.burst_interval: 0s is too short: write a duration above zero`}},
 		{"endless", `"pool": {"idle_timeout": "100000h"}`, []string{`:2: pool.idle_timeout: 100000h0m0s is too long: write at most 720h0m0s`}},
 		{"back-off order", `"health": {"base_backoff": "1m"}`, []string{`:2: health.max_backoff: 30s is shorter than health.base_backoff, 1m0s: make it at least as long`}},
+		{"a lag no longer than between two polls", `"routing": {"max_lag": "1s"}`, []string{`:2: routing.max_lag: 1s is not longer than health.interval, 1s, by which a replica that lacks nothing can seem to lag, so reads of healthy replicas would go to the primary: make it at least twice as long, or lower health.interval`}},
+		{"part of a day", `"pool": {"idle_timeout": "1.5d"}`, []string{`:2: pool.idle_timeout: "1.5d" is not a duration: write a number with a unit, such as "250ms" or "5s"`}},
 		{"stale before the next poll", `"health": {"interval": "2s", "stale_after": "2s"}`, []string{`:2: health.stale_after: 2s is not longer than health.interval, 2s, so replicas would be taken for lost between two polls: make it longer`}},
 
 		// TLS and TCP.

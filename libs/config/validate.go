@@ -71,6 +71,9 @@ func (p *problems) validate(c *Config) {
 	p.validateFencing(c)
 	p.oneOf("routing.policy", c.Routing.Policy, RoundRobin, LeastInFlight, Scored)
 	p.notNegative("routing.max_lag", c.Routing.MaxLag, "for no limit")
+	if lag := c.Routing.MaxLag; lag > 0 && lag <= c.Health.Interval {
+		p.invalid("routing.max_lag", "%s is not longer than health.interval, %s, by which a replica that lacks nothing can seem to lag, so reads of healthy replicas would go to the primary: make it at least twice as long, or lower health.interval", lag, c.Health.Interval)
+	}
 	p.notNegative("routing.slow_start", c.Routing.SlowStart, "for none")
 	p.validateReadFunctions(c.Routing.ReadFunctions)
 
@@ -319,7 +322,7 @@ func (p *problems) validateFencing(c *Config) {
 	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)
-	p.validateBound(c, "fencing.bounded_ms", c.Fencing.Mode, c.bound())
+	p.validateBound(c, c.Fencing.Mode)
 }
 
 // validateAddresses refuses two uses of one address.

@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -47,7 +48,7 @@ func newReloader(path string, current *config.Config, reg *prometheus.Registry, 
 		}, []string{"result"}),
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pgpilot_config_refused",
-			Help: "1 while the configuration in the file is refused and an earlier one is in force: the next start would fail. Otherwise 0.",
+			Help: "1 while the configuration in the file is refused and an earlier one is in force: it is not valid, or changes what only a start can change. Otherwise 0.",
 		}),
 		log: log,
 	}
@@ -61,10 +62,14 @@ func newReloader(path string, current *config.Config, reg *prometheus.Registry, 
 
 // refusal says what is wrong with the file, or nothing.
 func (r *reloader) refusal() string {
-	if why := r.why.Load(); why != nil {
-		return "an earlier configuration is in force and the next start would fail: " + (*why).Error()
+	why := r.why.Load()
+	if why == nil {
+		return ""
 	}
-	return ""
+	if fixed := (*config.FixedError)(nil); errors.As(*why, &fixed) {
+		return "an earlier configuration is in force until the next start: " + fixed.Error()
+	}
+	return "an earlier configuration is in force and the next start would fail: " + (*why).Error()
 }
 
 // ServeHTTP shows the configuration in force, with secrets masked.

@@ -64,6 +64,7 @@ func TestReload(t *testing.T) {
 
 	f.write(`, "listen": "127.0.0.1:2"`)
 	f.eventually("a key that cannot change is refused", reloads("refused", "2"))
+	f.eventually("what a start would do is said", shows("1", "an earlier configuration is in force until the next start: listen cannot change while pgpilot runs"))
 	f.eventually("the log says why", func() bool {
 		return strings.Contains(r.logs.String(), "listen cannot change while pgpilot runs: change it back, or restart pgpilot")
 	})

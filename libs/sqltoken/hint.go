@@ -1,6 +1,9 @@
 package sqltoken
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Span is text[Start:End] of the text scanned.
 type Span struct{ Start, End int }
@@ -22,18 +25,37 @@ const (
 	HintFence
 )
 
-// Hint is one item of a comment that begins with "pgpilot:". A comment may hold several, separated
-// by commas, semicolons or white space: /* pgpilot: replica, freshness=250ms */.
+// Hint is one item of a comment that begins with "pgpilot:", in whatever case. A comment may hold
+// several, separated by commas, semicolons or white space: /* pgpilot: replica, freshness=250ms */.
+// A comment that would be understood but for a missing colon, or a plus sign in front as other
+// programs want it, is one of an unknown name.
 type Hint struct {
 	Kind HintKind
 	// Item is the whole item, Value what follows its equals sign (empty without one).
 	Item, Value Span
 }
 
-const hintPrefix = "pgpilot:"
+const hintWord = "pgpilot"
 
 // MayHint reports whether a text may hold hints. It costs little.
-func MayHint(text []byte) bool { return bytes.Contains(text, []byte(hintPrefix)) }
+func MayHint(text []byte) bool {
+	for _, opening := range [...]string{"/*", "--"} {
+		if at := bytes.Index(text, []byte(opening)); at >= 0 && containsFold(text[at:], hintWord) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold reports whether the text has the word in it, which begins with a letter.
+func containsFold(text []byte, word string) bool {
+	for at := 0; at+len(word) <= len(text); at++ {
+		if text[at]|0x20 == word[0] && equalFold(text[at:at+len(word)], word) {
+			return true
+		}
+	}
+	return false
+}
 
 // Hints returns the hints in all comments of a text, in order; see NewLexer.
 func Hints(text []byte, serverMajor int) ([]Hint, error) {
@@ -59,19 +81,33 @@ func appendHints(hints []Hint, text []byte, kind Kind, start, end int) []Hint {
 	if kind == BlockComment {
 		end -= 2
 	}
+	strange := i < end && text[i] == '+'
+	if strange {
+		i++
+	}
 	for i < end && isHintSpace(text[i]) {
 		i++
 	}
-	if !bytes.HasPrefix(text[i:end], []byte(hintPrefix)) {
+	from := i
+	if end-i < len(hintWord) || !equalFold(text[i:i+len(hintWord)], hintWord) {
 		return hints
 	}
-	i += len(hintPrefix)
+	i += len(hintWord)
+	switch {
+	case i < end && text[i] == ':':
+		i++
+	case i < end && isHintSeparator(text[i]):
+		strange = true
+	default:
+		return hints
+	}
+	before := len(hints)
 	for {
 		for i < end && isHintSeparator(text[i]) {
 			i++
 		}
 		if i == end {
-			return hints
+			break
 		}
 		from := i
 		for i < end && !isHintSeparator(text[i]) {
@@ -79,6 +115,14 @@ func appendHints(hints []Hint, text []byte, kind Kind, start, end int) []Hint {
 		}
 		hints = append(hints, newHint(text, from, i))
 	}
+	if found := hints[before:]; strange && len(found) > 0 {
+		meant := !slices.ContainsFunc(found, func(h Hint) bool { return h.Kind == HintUnknown })
+		last := found[len(found)-1].Item.End
+		if hints = hints[:before]; meant {
+			hints = append(hints, Hint{Kind: HintUnknown, Item: Span{from, last}, Value: Span{last, last}})
+		}
+	}
+	return hints
 }
 
 func newHint(text []byte, start, end int) Hint {

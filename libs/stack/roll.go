@@ -2,9 +2,13 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
@@ -13,13 +17,74 @@ import (
 // that is in the folder of the programs now. Clients notice a pause at most: where a
 // service can run twice, a further instance does its work meanwhile. rolled is told of each
 // process that is ready again. A stack on which Roll fails half-way goes on with what runs.
+// It refuses to begin if the configuration would not be taken by a process beside one that
+// has the one before: if it is not valid, or changes what cannot change meanwhile.
 func (s *Stack) Roll(ctx context.Context, rolled func(*Process)) error {
+	if err := s.checkRoll(ctx); err != nil {
+		return err
+	}
 	for _, service := range []string{rundir.Lagpoller, rundir.Classifier, rundir.Router, rundir.Listener} {
 		if err := s.rollService(ctx, service, rolled); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkRoll compares the configuration with the one in force in each process.
+func (s *Stack) checkRoll(ctx context.Context) error {
+	file, err := config.Load(s.st.Config)
+	if err != nil {
+		return fmt.Errorf("nothing is restarted: %w", err)
+	}
+	next, err := shown(file)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.Processes() {
+		if !p.Running() {
+			continue
+		}
+		now, err := p.inForce(ctx, file)
+		if err != nil {
+			s.log.Info("restarting without having compared the configurations", logProcess, p.Name(), obs.KeyError, err)
+			continue // it hangs, and to be restarted is what it needs
+		}
+		_, err = config.Changes(now, next)
+		if fixed := (*config.FixedError)(nil); errors.As(err, &fixed) {
+			return fmt.Errorf("nothing is restarted: %s has another value in %s than what runs, and services cannot be replaced one by one then: change it back, or stop everything and start it again", strings.Join(fixed.Keys, ", "), s.st.Config)
+		}
+	}
+	return nil
+}
+
+// shown gives a configuration as a process shows it: with secrets masked.
+func shown(c *config.Config) (*config.Config, error) {
+	var s config.Config
+	if err := json.Unmarshal([]byte(c.String()), &s); err != nil {
+		return nil, fmt.Errorf("read the configuration as it is shown: %w", err)
+	}
+	return &s, nil
+}
+
+// inForce asks the process for its configuration. Keys that an older program does not
+// know are as in next.
+func (p *Process) inForce(ctx context.Context, next *config.Config) (*config.Config, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	c, err := shown(next)
+	if err != nil {
+		return nil, err
+	}
+	response, err := p.get(ctx, "/config")
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(c); err != nil {
+		return nil, fmt.Errorf("read the configuration of %s: %w", p.Name(), err)
+	}
+	return c, nil
 }
 
 func (s *Stack) rollService(ctx context.Context, service string, rolled func(*Process)) error {

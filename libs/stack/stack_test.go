@@ -242,6 +242,30 @@ func TestDetachedStackIsFoundAgain(t *testing.T) {
 			t.Errorf("%s has pid %d, had %d", p.Name(), p.Pid(), before[p.Name()])
 		}
 	}
+
+	// What has to be given up by one process before another can have the new value of it
+	// is no matter for one after another.
+	moved := *cfg
+	moved.Listen = freeAddress(t)
+	rewrite := func(c *config.Config) {
+		data, err := json.Marshal(c)
+		if err == nil {
+			err = os.WriteFile(file, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite(&moved)
+	if err := again.Roll(ctx, func(p *stack.Process) { t.Errorf("%s was restarted", p.Name()) }); err == nil ||
+		err.Error() != "nothing is restarted: listen has another value in "+file+" than what runs, and services cannot be replaced one by one then: change it back, or stop everything and start it again" {
+		t.Errorf("another address: %v", err)
+	}
+	rewrite(cfg)
+	rolled := 0
+	if err := again.Roll(ctx, func(*stack.Process) { rolled++ }); err != nil || rolled != len(before) {
+		t.Errorf("%d of %d were restarted: %v", rolled, len(before), err)
+	}
 	opts.ConfigPath = filepath.Join(dir, "other.json")
 	if _, err := stack.Start(ctx, opts); err == nil || !strings.Contains(err.Error(), "runs with the configuration "+file) {
 		t.Errorf("another configuration: %v", err)

@@ -101,7 +101,7 @@ func TestPromotion(t *testing.T) {
 		now := m.Members[0]
 		return now.Healthy && now.Role == bus.Primary && !now.Incarnation.SameRun(before.Members[0].Incarnation)
 	})
-	if m := lp.scrape(t); m["pgpilot_backend_superseded backend=primary"] != 1 {
+	if m := lp.scrape(t); m["pgpilot_backend_superseded backend=primary"] != 1 || m["pgpilot_backend_healthy backend=primary role=primary"] != 0 {
 		t.Errorf("metrics: %v", m)
 	}
 }

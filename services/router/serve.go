@@ -18,14 +18,10 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/news"
 )
 
-// secretName is the file of the run directory with the key of template keys, so
-// that what one router learns of a statement serves all of them.
-const secretName = "template.key"
-
 // serve runs the router. Shutdown, in this order: no new sessions; sessions end;
 // the loop; the links to listeners; the classifier client; the bus.
 func serve(ctx context.Context, env *service.Env) error {
-	secret, err := env.Dir.Secret(secretName, len(sqltoken.Secret{}))
+	secret, err := news.TemplateKey(env.Dir, env.Config.Bus.SecretFile)
 	if err != nil {
 		return err
 	}
@@ -50,7 +46,7 @@ func serve(ctx context.Context, env *service.Env) error {
 
 	var links *intake.Server
 	loop, err = engine.New(engine.Options{
-		Config: env.Config, Log: env.Log, Secret: sqltoken.Secret(secret),
+		Config: env.Config, Log: env.Log, Secret: secret,
 		Judge: judge.Ask, Want: paper.Want,
 		Ended:    func(session string) { links.Ended(session) },
 		Began:    func(session string, from *intake.Link) { links.Began(session, from) },

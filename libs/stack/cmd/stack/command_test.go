@@ -293,6 +293,9 @@ func TestUpNamesWhoHasAPort(t *testing.T) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
+	if want := "other ports with make up LAB_PORT=n (bin/stack -lab-port n); of those below 32768"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%q is not in: %v", want, err)
+	}
 	if left, err := os.ReadDir(d.dir); err != nil || len(left) != 1 {
 		t.Errorf("the failed up left %v, %v", left, err)
 	}

@@ -106,7 +106,7 @@ func (cmd command) checkFree(ctx context.Context, cfg *config.Config, local bool
 	if _, err := lab.Open(cmd.labDir()); local && errors.Is(err, lab.ErrNoCluster) {
 		for port := cmd.labPort; port <= cmd.labPort+replicas; port++ {
 			if err := stack.CheckAddress(ctx, net.JoinHostPort("localhost", strconv.Itoa(port))); err != nil {
-				failed = append(failed, fmt.Errorf("%w, or give the local cluster other ports with make up LAB_PORT=n (bin/stack -lab-port n)", err))
+				failed = append(failed, fmt.Errorf("%w, or give the local cluster other ports with make up LAB_PORT=n (bin/stack -lab-port n); of those below 32768, such as 15432, Linux gives none to outgoing connections", err))
 			}
 		}
 	}

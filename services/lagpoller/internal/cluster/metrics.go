@@ -25,7 +25,7 @@ func NewCollector(snapshot func() bus.LagSnapshot, diverged, superseded func() [
 		supersededDesc: prometheus.NewDesc("pgpilot_backend_superseded",
 			"1 for a server that answers as a primary although another was promoted in its place; nothing is written to it. Absent for all others.", []string{"backend"}, nil),
 		healthy: prometheus.NewDesc("pgpilot_backend_healthy",
-			"1 if the server answers polls and has not left the primary's history, 0 if not.", []string{"backend", "role"}, nil),
+			"1 if the server answers polls, has not left the primary's history and is not a former primary in whose place another was promoted, 0 if not.", []string{"backend", "role"}, nil),
 		lagBytes: prometheus.NewDesc("pgpilot_backend_lag_bytes",
 			"WAL bytes between the primary's insert position and what the server has replayed. Absent while unknown.", []string{"backend"}, nil),
 		divergedDesc: prometheus.NewDesc("pgpilot_backend_diverged",
@@ -47,9 +47,14 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	superseded := map[string]bool{}
+	for _, l := range c.superseded() {
+		superseded[l.Backend] = true
+		ch <- prometheus.MustNewConstMetric(c.supersededDesc, prometheus.GaugeValue, 1, l.Backend)
+	}
 	for _, l := range c.snapshot().Backends {
 		healthy := 0.0
-		if l.Healthy {
+		if l.Healthy && !superseded[l.Backend] {
 			healthy = 1
 		}
 		ch <- prometheus.MustNewConstMetric(c.healthy, prometheus.GaugeValue, healthy, l.Backend, string(l.Role))
@@ -69,8 +74,5 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, l := range c.diverged() {
 		ch <- prometheus.MustNewConstMetric(c.divergedDesc, prometheus.GaugeValue, 1, l.Backend)
-	}
-	for _, l := range c.superseded() {
-		ch <- prometheus.MustNewConstMetric(c.supersededDesc, prometheus.GaugeValue, 1, l.Backend)
 	}
 }

@@ -204,7 +204,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	}
 	if why != route.ReasonLogin {
 		c.count(b, role)
-		e.metrics.decision(role, why)
+		e.metrics.decision(e.servers[b], role, why)
 	} else {
 		c.learn(s.params)
 	}

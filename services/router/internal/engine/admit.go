@@ -35,7 +35,7 @@ func (c *client) admit(t fence.Token) {
 			Code:    "57P03",
 			Message: fmt.Sprintf("the fence token could not be checked within %s", e.cfg.Failover.Wait),
 			Detail:  "The primary's position, or its history, is not known.",
-			Hint:    "failover.wait says how long statements wait for that.",
+			Hint:    "Try again when the primary can be reached; /readyz says what is wrong. failover.wait says how long statements wait for that.",
 		})
 	})
 	e.probe.admit(a)

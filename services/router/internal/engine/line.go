@@ -178,7 +178,7 @@ func (l *line) event(ev poll.Event) {
 		b = b[total:]
 		switch typ {
 		case wire.ErrorResponse:
-			l.fail(fmt.Errorf("the server refused the question: %q", msg[wire.HeaderSize:]))
+			l.fail(fmt.Errorf("the server refused the question: %s", refusal(msg[wire.HeaderSize:])))
 		case wire.DataRow:
 			var row pgproto3.DataRow
 			if err := row.Decode(msg[wire.HeaderSize:]); err != nil {
@@ -211,4 +211,13 @@ func (l *line) said() {
 // silent reports that an answer has been owed for too long.
 func (l *line) silent() bool {
 	return l.open && (l.asking || !l.ready) && l.b.e.now.Sub(l.since) > probeTimeout
+}
+
+// refusal writes an ErrorResponse for the log.
+func refusal(body []byte) string {
+	var e pgproto3.ErrorResponse
+	if err := e.Decode(body); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s %s: %s", e.SeverityUnlocalized, e.Code, e.Message)
 }

@@ -39,7 +39,9 @@ type Metrics struct {
 	BarrierTimeouts                           prometheus.Counter
 	BarrierTime                               prometheus.Observer
 
-	opened       *prometheus.CounterVec
+	opened *prometheus.CounterVec
+	// routed counts decisions by server.
+	routed       *prometheus.CounterVec
 	breakerState *prometheus.GaugeVec
 	active       prometheus.Gauge
 	connections  *prometheus.GaugeVec
@@ -75,6 +77,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		FenceLost:      counter("pgpilot_fence_lost_total", "Sessions whose last write a promotion has lost."),
 		PrimaryChanges: counter("pgpilot_router_primary_changes_total", "Times another server, or none, became the primary for this router."),
 		opened:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_breaker_opened_total", Help: "Times a server was left alone because of this router's own evidence: refused, lost or silent."}, []string{"backend", "evidence"}),
+		routed:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_backend_decisions_total", Help: "Routing decisions by the server they were for and its role."}, []string{"backend", "target"}),
 		breakerState:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_breaker_state", Help: "This router's circuit breaker of a server: 0 closed (used), 1 half-open (being probed), 2 open (left alone)."}, []string{"backend"}),
 		MaybeLost:      counter("pgpilot_fence_maybe_lost_total", "Writes, and reads in the modes causal and linear, answered by a run of the primary that ended before their position was known."),
 		Probes:         counter("pgpilot_fence_probes_total", "Probes of the primary's insert position."),
@@ -109,7 +112,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.ProbeTime, m.ProbeSessions, m.BarrierTime = probeTime, probeSessions, barrierTime
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_routing_decisions_total", Help: "Routing decisions by target role and reason."}, []string{"target", "reason"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pgpilot_query_duration_seconds", Help: "Time from the grant of a connection to the end of the answer, by target role.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 18)}, []string{"target"})
-	reg.MustRegister(m.opened, m.breakerState, m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, probeSessions, barrierTime, decisions, duration)
+	reg.MustRegister(m.opened, m.routed, m.breakerState, m.active, m.cacheSize, m.cacheBytes, m.connections, m.waiters, probeTime, probeSessions, barrierTime, decisions, duration)
 	for role := range m.decisions {
 		for why := range m.decisions[role] {
 			m.decisions[role][why] = decisions.WithLabelValues(route.Role(role).String(), route.Reason(why).String())
@@ -119,8 +122,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// decision counts one.
-func (m *Metrics) decision(target route.Role, why route.Reason) {
+// decision counts one for a server.
+func (m *Metrics) decision(on *serverSite, target route.Role, why route.Reason) {
+	if on.decisions[target] == nil {
+		on.decisions[target] = m.routed.WithLabelValues(on.name, target.String())
+	}
+	on.decisions[target].Inc()
 	m.decisions[target][why].Inc()
 	if why == route.ReasonFenceFallback {
 		m.fallbacks.Inc()
@@ -169,4 +176,5 @@ func (m *Metrics) forget(server string) {
 		v.DeletePartialMatch(of)
 	}
 	m.opened.DeletePartialMatch(of)
+	m.routed.DeletePartialMatch(of)
 }

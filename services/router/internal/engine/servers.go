@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/dial"
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -25,6 +27,8 @@ type serverSite struct {
 	checking bool
 	// catchup is how long it takes to replay what is wanted.
 	catchup fence.Catchup
+	// decisions count what was for it, by its role then.
+	decisions [3]prometheus.Counter
 }
 
 // Waits of the circuit breaker of a server that cannot be reached: from, doubling

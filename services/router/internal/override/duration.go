@@ -19,7 +19,7 @@ var units = [...]struct {
 }
 
 // parseDuration reads a time as servers do: a number, of milliseconds if no unit
-// follows.
+// follows. It reads one as the configuration has it, too, such as 1m30s.
 func parseDuration(s string) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
 	end := len(s)
@@ -39,7 +39,7 @@ func parseDuration(s string) (time.Duration, bool) {
 	}
 	digits := strings.TrimRight(s[:end], " ")
 	if unit == 0 || digits == "" || strings.Trim(digits, "0123456789.") != "" {
-		return 0, false
+		return parseCompound(s)
 	}
 	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil || n*float64(unit) > float64(longest) {
@@ -47,6 +47,13 @@ func parseDuration(s string) (time.Duration, bool) {
 	}
 	d := time.Duration(n * float64(unit)).Truncate(time.Microsecond)
 	return d, d > 0 || n == 0
+}
+
+// parseCompound reads a time of several units, or in minutes.
+func parseCompound(s string) (time.Duration, bool) {
+	d, err := time.ParseDuration(s)
+	d = d.Truncate(time.Microsecond)
+	return d, err == nil && s[0] != '+' && d > 0 && d <= longest
 }
 
 // formatDuration writes a time with the longest unit of which it is a multiple.

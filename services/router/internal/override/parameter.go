@@ -95,7 +95,7 @@ func (s *Set) Parse(name, value string) (string, *Problem) {
 	case FreshnessName:
 		d, ok := parseDuration(value)
 		if !ok {
-			return "", invalid(name, value, fmt.Sprintf(`Give a time of at most %s with a unit, such as "250ms", "5s" or "1min"; "0" stands for the configured limit.`, longest))
+			return "", invalid(name, value, `Give a time of at most a day, such as "250ms", "5s" or "1min", in milliseconds if it has no unit; "0" stands for the configured limit.`)
 		}
 		s.SetFreshness(d)
 	}

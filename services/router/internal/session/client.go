@@ -227,10 +227,14 @@ func (s *Session) query(total int, rest []byte) int {
 		}
 	}
 	s.known = false
-	if s.among != nil {
+	switch {
+	case s.among != nil:
 		if text, ok := wire.QueryText(rest[:total]); ok && s.partial(text) {
 			return total
 		}
+	case s.verdict.Kind != verdict.Read && len(rest) >= total && s.callsOwn(rest[:total]):
+		s.ranHere()
+		return total
 	}
 	if s.resolve() {
 		s.route()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -25,21 +26,62 @@ func configures(v *verdict.Verdict) bool {
 // in the server session. bind is the statement's Bind, nil for a simple query; it counts
 // as unknown if its end is missing.
 func (s *Session) configured(text []byte, v verdict.Verdict, types, bind []byte) ([]settings.Command, verdict.Verdict) {
+	if once, changes := s.calls(text, &v, types, bind); len(changes) > 0 && once.Effects == 0 {
+		if c, ok := settings.Called(changes); ok {
+			return []settings.Command{c}, once
+		}
+	}
+	v.Effects |= verdict.Session
+	return nil, v
+}
+
+// calls gives the changes that one execution's calls make, and its verdict. There are
+// none if they are not known.
+func (s *Session) calls(text []byte, v *verdict.Verdict, types, bind []byte) (verdict.Verdict, []verdict.Change) {
+	if !s.legible(text) {
+		return *v, nil
+	}
 	x := verdict.Execution{Text: text, ServerMajor: s.major()}
 	if bind != nil {
 		b := bound{s: s, types: types}
 		b.read(bind)
 		x.Param = b.param
 	}
-	if s.legible(text) {
-		if once, changes := v.Evaluate(x); len(changes) > 0 && once.Effects == 0 {
-			if c, ok := settings.Called(changes); ok {
-				return []settings.Command{c}, once
-			}
+	return v.Evaluate(x)
+}
+
+// refusedCall is the error of one execution of such a statement that names one of the
+// router's parameters: a server takes that for an application's, and nothing would come
+// of it. The arguments are as configured's.
+func (s *Session) refusedCall(text []byte, v *verdict.Verdict, types, bind []byte) *Problem {
+	if s.failing() || !configures(v) {
+		return nil
+	}
+	_, changes := s.calls(text, v, types, bind)
+	for i := range changes {
+		name := strings.ToLower(changes[i].Name)
+		if !settings.IsOwn(name) {
+			continue
+		}
+		return &Problem{
+			Code: "0A000", Message: "parameter " + quoted(name) + " cannot be set with set_config",
+			Hint: "It is pgpilot's own. Send SET " + name + " = '...' instead, with the value in the text.",
 		}
 	}
-	v.Effects |= verdict.Session
-	return nil, v
+	return nil
+}
+
+// callsOwn answers a simple query that is refused so, and reports whether it is one.
+func (s *Session) callsOwn(msg []byte) bool {
+	text, ok := wire.QueryText(msg)
+	if !ok {
+		return false
+	}
+	p := s.refusedCall(text, &s.verdict, nil, nil)
+	if p != nil {
+		s.answerOwn(&ownQuery{problem: p})
+	}
+	return p != nil
 }
 
 // queried gives what a simple query does to settings, with its verdict.
@@ -57,6 +99,14 @@ func (s *Session) bindings(st *Statement, bind []byte) ([]settings.Command, verd
 		return s.configured(st.body[:st.text], v, st.body[st.text+1:], bind)
 	}
 	return st.cmds, v
+}
+
+// refusedBind is the error of a statement as the Bind has it; nil if it has none.
+func (s *Session) refusedBind(st *Statement, bind []byte) *Problem {
+	if !configures(&st.verdict) || s.outdated(st) {
+		return nil
+	}
+	return s.refusedCall(st.body[:st.text], &st.verdict, st.body[st.text+1:], bind)
 }
 
 // major gives the server's release.

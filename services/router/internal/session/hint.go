@@ -55,7 +55,7 @@ func (h *hints) add(kind sqltoken.HintKind, item, value string) {
 	case sqltoken.HintFence:
 		t, err := fence.ParseToken(value)
 		if err != nil {
-			h.problem = &Problem{Code: "22023", Message: "a hint asks for a fence that is none", Detail: err.Error()}
+			h.problem = unreadable(err)
 			return
 		}
 		h.tokens = append(h.tokens, t)
@@ -102,7 +102,7 @@ func (s *Session) hinted(h *hints) {
 		item = item[:longestHint] + "..."
 	}
 	s.Warn("01000", fmt.Sprintf("pgpilot does not understand the hint %q", item),
-		"Its hints are primary, replica, freshness=<time> such as freshness=250ms, and fence=<token>.")
+		"Hints are written as in /* pgpilot: primary */. There are primary, replica, freshness=<time> such as freshness=250ms, and fence=<token>.")
 }
 
 // admits has the tokens of the read at the head held against what exists, one by one,

@@ -1,7 +1,10 @@
 package session
 
 import (
+	"strings"
+
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -27,6 +30,10 @@ func (s *Session) startOwn() {
 			s.problem.Fatal = true
 			return
 		}
+	}
+	if v := s.base(); v.Mode == fence.Bounded && s.freshest(v) == 0 && s.rec.Live == nil && len(s.rec.Own()) > 0 {
+		s.problem = unbounded
+		s.problem.Fatal = true
 	}
 }
 
@@ -180,7 +187,10 @@ func (s *Session) checkOwn(o *settings.Own) *Problem {
 	if o.Name == override.FenceName {
 		return s.checkToken(o)
 	}
-	return checkParameter(o)
+	if p := checkParameter(o); p != nil {
+		return p
+	}
+	return s.checkBound(o)
 }
 
 // checkParameter gives the error of a statement about one that is not the fence.
@@ -195,7 +205,7 @@ func checkParameter(o *settings.Own) *Problem {
 		p = override.Check(o.Name)
 	case o.Several:
 		if p = override.Check(o.Name); p == nil {
-			p = &override.Problem{Code: "22023", Message: "SET " + o.Name + " takes only one argument"}
+			p = &override.Problem{Code: "22023", Message: "SET " + o.Name + " takes only one argument", Hint: "Give one value, in quotes if there is a comma in it."}
 		}
 	default:
 		var set override.Set
@@ -205,6 +215,25 @@ func checkParameter(o *settings.Own) *Problem {
 		return nil
 	}
 	return ownProblem(p)
+}
+
+// unbounded is the problem of the mode bounded where nothing says how old a read may be:
+// all of them would go to the primary.
+var unbounded = Problem{
+	Code: "22023", Message: `invalid value for parameter "` + override.FencingName + `": "bounded"`,
+	Hint: "Nothing says how old a read may be: SET " + override.FreshnessName + " = '5s' or the like first, or set fencing.bounded_ms in the configuration.",
+}
+
+// checkBound gives the error of a statement that asks for the mode bounded without a bound.
+func (s *Session) checkBound(o *settings.Own) *Problem {
+	if o.Name != override.FencingName || o.Verb != settings.SetOwn || o.Default {
+		return nil
+	}
+	v := s.values()
+	if v.Mode, _ = fence.ParseMode(strings.ToLower(o.Value)); v.Mode == fence.Bounded && s.freshest(v) == 0 {
+		return &unbounded
+	}
+	return nil
 }
 
 // parsedOwn gives the error that a statement about the router's parameters causes when

@@ -11,7 +11,7 @@ import (
 
 // The router's parameter pgpilot.freshness, as a server would have it.
 
-const neverHint = `Give a time of at most 24h0m0s with a unit, such as "250ms", "5s" or "1min"; "0" stands for the configured limit.`
+const neverHint = `Give a time of at most a day, such as "250ms", "5s" or "1min", in milliseconds if it has no unit; "0" stands for the configured limit.`
 
 func isOwn(text string) bool { return strings.Contains(text, "pgpilot.") }
 

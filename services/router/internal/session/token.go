@@ -30,11 +30,11 @@ var (
 	}
 	tokenInBlock = Problem{
 		Code: "25001", Message: `parameter "` + override.FenceName + `" cannot be set or shown inside a transaction block`,
-		Hint: "What the transaction writes has no position yet.",
+		Hint: "COMMIT or ROLLBACK first: what the transaction writes has no position yet. A driver that begins transactions by itself needs autocommit for this.",
 	}
 	tokenUnknown = Problem{
 		Code: "57P03", Message: "the session's fence is not known in time", Detail: "The primary's position, or its history, is not known.",
-		Hint: "failover.wait says how long statements wait for that.",
+		Hint: "Try again when the primary can be reached; /readyz says what is wrong. failover.wait says how long statements wait for that.",
 	}
 )
 
@@ -99,15 +99,21 @@ func (s *Session) awaits(o *settings.Own) bool {
 	}
 	t, err := fence.ParseToken(o.Value)
 	if err != nil || o.Several {
-		s.token.done, s.token.problem = true, &Problem{Code: "22023", Message: "a fence token cannot be read", Detail: "It is given as SHOW " + override.FenceName + " shows it."}
-		if err != nil {
-			s.token.problem.Detail = err.Error()
-		}
+		s.token.done, s.token.problem = true, unreadable(err)
 		return false
 	}
 	s.do(Action{Op: OpAdmit, Token: t})
 	s.enter(Settling)
 	return true
+}
+
+// unreadable is the problem of a token that cannot be read, with what is wrong with it.
+func unreadable(why error) *Problem {
+	p := &Problem{Code: "22023", Message: "a fence token cannot be read", Hint: "Give one whole token, as SHOW " + override.FenceName + " has shown it."}
+	if why != nil {
+		p.Detail = why.Error()
+	}
+	return p
 }
 
 // Patient reports whether what waits for its fence has nowhere else to go.

@@ -232,6 +232,10 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		s.fail(run, nameTaken(portal))
 		return s.drop(total, rest)
 	}
+	if p := s.refusedBind(st, rest[:min(total, len(rest))]); p != nil {
+		s.fail(run, p)
+		return s.drop(total, rest)
+	}
 	if s.supply(st, run); !st.raw && !s.prepared(st, true, run) {
 		return 0
 	}
