@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -100,5 +101,40 @@ func TestRowLevelSecurityBySetConfig(t *testing.T) {
 		if n == 0 {
 			t.Errorf("no read of user%d ran on a replica", i)
 		}
+	}
+}
+
+// set_config of a parameter of the router's is refused, however it is sent, and neither
+// binds the session nor leaves anything on a server (rule 29).
+func TestSetConfigOfTheRoutersParameters(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	c := r.connect()
+	const once = "SELECT set_config('PgPilot.route', 'replica', false)"
+	if e := c.fails(once, "0A000"); e != nil && e.Hint == "" {
+		t.Error("the error does not say what to do")
+	}
+	const bound = "SELECT set_config($1, $2, $3)"
+	_, err := c.boundTo(bound, "pgpilot.route", "primary", "t")
+	if e := (*pgconn.PgError)(nil); !errors.As(err, &e) || e.Code != "0A000" {
+		t.Errorf("bound: %v", err)
+	}
+	if _, err := c.boundTo(bound, "app.user", "somebody", "f"); err != nil {
+		t.Errorf("an application's own: %v", err)
+	}
+	c.must("BEGIN")
+	c.must("SELECT 1")
+	c.fails(once, "0A000")
+	c.fails("SELECT 1", "25P02")
+	c.must("ROLLBACK")
+	c.must("BEGIN")
+	c.fails(once, "0A000") // nothing has run in the block yet
+	c.fails("SELECT 1", "25P02")
+	c.must("ROLLBACK")
+	if why := c.boundBy(); why != "" {
+		t.Errorf("the session is bound by %s", why)
+	}
+	if got := c.one("SELECT coalesce(current_setting('pgpilot.route', true), '')"); got != "" {
+		t.Errorf("the server has the value %s", got)
 	}
 }

@@ -53,10 +53,8 @@ func (p *problems) validateOverrides(c *Config) {
 func (p *problems) validateOverride(c *Config, path, fencing, route string, freshness Duration) {
 	if fencing != "" {
 		p.validateMode(join(path, "fencing"), fencing)
-		if freshness != 0 {
-			p.validateBound(c, join(path, "freshness"), fencing, freshness.D())
-		} else {
-			p.validateBound(c, "fencing.bounded_ms", fencing, c.bound())
+		if freshness == 0 {
+			p.validateBound(c, fencing)
 		}
 	}
 	if route != "" {
@@ -64,14 +62,18 @@ func (p *problems) validateOverride(c *Config, path, fencing, route string, fres
 	}
 	at := join(path, "freshness")
 	p.notNegative(at, freshness, "for the configured limit")
-	if freshness > maxFreshness {
+	switch interval := c.Health.Interval; {
+	case freshness > maxFreshness:
 		p.invalid(at, "%s is too long: write at most %s", freshness, maxFreshness)
+	case freshness > 0 && freshness < interval:
+		p.invalid(at, "nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least %s, or lower health.interval", interval)
 	}
 }
 
 // validateBound checks that the mode bounded has a bound, and one that can be kept.
-func (p *problems) validateBound(c *Config, path, mode string, bound time.Duration) {
-	switch interval := c.Health.Interval; {
+func (p *problems) validateBound(c *Config, mode string) {
+	const path = "fencing.bounded_ms"
+	switch interval, bound := c.Health.Interval, c.bound(); {
 	case mode != Bounded:
 	case bound == 0:
 		p.invalid(path, "the mode \"bounded\" needs a bound: write how old, in milliseconds, a read may be")

@@ -51,7 +51,7 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"misspelt part", `"heath": {}`, []string{`:2: heath: there is no such key: did you mean health?`}},
 		{"key in the wrong place", `"max_waiters": 5`, []string{`:2: max_waiters: there is no such key: did you mean pool.max_waiters?`}},
 		{"letter case", `"Listen": ":1"`, []string{`:2: Listen: there is no such key: did you mean listen?`}},
-		{"nothing like it", `"routing": {"xyzzy": 1}`, []string{`:2: routing.xyzzy: there is no such key: known here are all_to_primary, lazy_begin, max_lag, policy, read_functions, slow_start`}},
+		{"nothing like it", `"routing": {"xyzzy": 1}`, []string{`:2: routing.xyzzy: there is no such key: known here are all_to_primary, lazy_begin, max_lag, policy, read_functions, read_only_transactions, slow_start`}},
 		{"misspelt in a list", `"replicas": ["a:1", {"adress": "b:1"}]`, []string{`:2: replicas[1].adress: there is no such key: did you mean replicas[1].address?`}},
 		{"repeated key", "\"listen\": \":1\",\n\"listen\": \":2\"", []string{`:3: listen: the key is already on line 2: keep one of them`}},
 		{"repeated key in an object", "\"pool\": {\"mode\": \"session\",\n\"mode\": \"session\"}", []string{`:3: pool.mode: the key is already on line 2: keep one of them`}},
@@ -133,7 +133,8 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		// Numbers and words.
 		{"no bound", `"fencing": {"mode": "bounded"}`, []string{`:2: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
 		{"no bound for a database", `"databases": [{"name": "d", "fencing": "bounded"}]`, []string{`: fencing.bounded_ms: the mode "bounded" needs a bound: write how old, in milliseconds, a read may be`}},
-		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
+		{"a freshness below the interval of polls", `"databases": [{"name": "d", "fencing": "bounded", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least 1s, or lower health.interval`}},
+		{"such a freshness in another mode", `"databases": [{"name": "d", "freshness": "10ms"}]`, []string{`:2: databases[0].freshness: nothing is known of times shorter than between two polls, so all reads would go to the primary: write at least 1s, or lower health.interval`}},
 		{"a bound below the interval of polls", `"fencing": {"mode": "bounded", "bounded_ms": 999}`, []string{`:2: fencing.bounded_ms: nothing is known of times shorter than between two polls: write at least 1000, or lower health.interval (1s)`}},
 		{"no such thing to do without a primary", `"fencing": {"on_primary_loss": "server"}`, []string{`:2: fencing.on_primary_loss: "server" is not known: did you mean "serve"?`}},
 		{"misspelt mode", `"fencing": {"mode": "stict"}`, []string{`:2: fencing.mode: "stict" is not known: did you mean "strict"?`}},

@@ -322,7 +322,7 @@ func (p *problems) validateFencing(c *Config) {
 	p.notNegative("fencing.wait", c.Fencing.Wait, "not to wait at all")
 	p.positive("fencing.burst_interval", c.Fencing.BurstInterval)
 	p.atLeast("fencing.bounded_ms", c.Fencing.BoundedMS, 0)
-	p.validateBound(c, "fencing.bounded_ms", c.Fencing.Mode, c.bound())
+	p.validateBound(c, c.Fencing.Mode)
 }
 
 // validateAddresses refuses two uses of one address.
