@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ type stroller struct {
 	*client
 	kind  string
 	spans []span
+	// done counts them while it is at it.
+	done atomic.Int64
 }
 
 type span struct{ sent, answered time.Time }
@@ -54,6 +57,9 @@ func BenchmarkPauseOfAMove(b *testing.B) {
 					all = append(all, s)
 					wg.Go(func() { s.stroll(id, texts, stop) })
 				}
+			}
+			for _, s := range all { // what their statements do is known then
+				r.until("all have been at work", func() bool { return s.done.Load() > 100 || b.Failed() })
 			}
 			restarts := 0
 			for b.Loop() {
@@ -88,6 +94,7 @@ func (s *stroller) stroll(id int, texts []string, stop chan struct{}) {
 				return
 			}
 			s.spans = append(s.spans, span{sent, time.Now()})
+			s.done.Add(1)
 		}
 		select {
 		case <-stop:

@@ -33,6 +33,16 @@ func TestTransactionsAreThoseOfTheServer(t *testing.T) {
 		"BEGIN", "DISCARD ALL", "ROLLBACK",
 		"BEGIN", "COPY fruit TO STDOUT", "COMMIT",
 		"BEGIN; SELECT 1", "COMMIT; BEGIN", "END",
+		"BEGIN READ ONLY", "SELECT count(*) FROM fruit", "SELECT 2", "INSERT INTO basket VALUES (2, 1)", "SELECT 3", "COMMIT", "SELECT 4",
+		"BEGIN READ ONLY", "SELECT count(*) FROM fruit", "SELECT 1/0", "SELECT 1", "COMMIT",
+		"BEGIN READ ONLY", "SELECT 1", "SET TRANSACTION READ WRITE", "ROLLBACK", "BEGIN READ ONLY", "SELECT 1", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "ROLLBACK",
+		"BEGIN READ ONLY", "SELECT 1", "SAVEPOINT s", "SELEC 1", "ROLLBACK TO s", "SELECT 2", "COMMIT",
+		"BEGIN READ ONLY", "SELECT 1", "SHOW transaction_read_only", "DECLARE c CURSOR FOR SELECT * FROM fruit ORDER BY 1", "FETCH 1 FROM c", "COMMIT",
+		"BEGIN READ ONLY", "SELECT 1", "COMMIT AND CHAIN", "SELECT 2", "INSERT INTO basket VALUES (2, 1)", "ROLLBACK AND CHAIN", "SELECT 3", "BEGIN", "COMMIT", "COMMIT",
+		"BEGIN READ ONLY", "SELECT 1", "SET LOCAL work_mem = '1MB'", "SHOW work_mem", "COMMIT", "SHOW work_mem",
+		"BEGIN READ ONLY", "SELECT 1; SELECT 2", "SELECT 1; COMMIT", "SELECT 3", "COPY fruit TO STDOUT", "BEGIN READ ONLY", "COPY fruit TO STDOUT", "END",
+		"BEGIN READ ONLY", "TABLE nowhere", "SELECT 1", "ROLLBACK",
+		"BEGIN READ ONLY", "PREPARE p AS SELECT 1", "EXECUTE p", "COMMIT", "BEGIN READ ONLY", "SELECT 1", "EXECUTE p", "DEALLOCATE p", "COMMIT",
 		"SET default_transaction_isolation = 'serializable'", "BEGIN", "SHOW transaction_isolation", "COMMIT", "RESET default_transaction_isolation",
 		"SET default_transaction_read_only = on", "BEGIN", "INSERT INTO basket VALUES (2, 3)", "ROLLBACK", "BEGIN READ WRITE", "INSERT INTO basket VALUES (2, 3)", "COMMIT", "RESET ALL",
 		"SELECT count(*) FROM basket",
@@ -54,7 +64,7 @@ func TestTransactionsOfTheExtendedProtocol(t *testing.T) {
 		return []pgproto3.FrontendMessage{&pgproto3.Bind{PreparedStatement: name}, &pgproto3.Execute{}, &pgproto3.Sync{}}
 	}
 	var pipeline []pgproto3.FrontendMessage
-	for _, sql := range []string{"BEGIN", "INSERT INTO basket VALUES (1, 7)", "SELECT count(*) FROM basket", "ROLLBACK", "SELECT count(*) FROM basket", "BEGIN", "SELECT 1/0", "SELECT 1", "COMMIT"} {
+	for _, sql := range []string{"BEGIN READ ONLY", "SELECT count(*) FROM basket", "SELECT count(*) FROM basket", "INSERT INTO basket VALUES (1, 9)", "COMMIT", "BEGIN", "INSERT INTO basket VALUES (1, 7)", "SELECT count(*) FROM basket", "ROLLBACK", "SELECT count(*) FROM basket", "BEGIN", "SELECT 1/0", "SELECT 1", "COMMIT"} {
 		pipeline = append(pipeline, run(sql, true)...)
 	}
 	for i, c := range []struct {
@@ -69,7 +79,11 @@ func TestTransactionsOfTheExtendedProtocol(t *testing.T) {
 		{again("b"), 1}, {run("INSERT INTO basket VALUES (1, 3)", false), 1}, {again("c"), 1},
 		{again("b"), 1}, {[]pgproto3.FrontendMessage{&pgproto3.Bind{PreparedStatement: "nothing"}, &pgproto3.Sync{}}, 1}, {run("SELECT 1", false), 1}, {again("c"), 1},
 		{[]pgproto3.FrontendMessage{&pgproto3.Query{String: "BEGIN"}, &pgproto3.Describe{ObjectType: 'P'}, &pgproto3.Sync{}, &pgproto3.Query{String: "END"}}, 3},
-		{pipeline, 9},
+		{pipeline, 14},
+		{append(run("BEGIN READ ONLY", false)[:3], run("SELECT count(*) FROM fruit", true)...), 1}, {run("SELECT 1", true), 1}, {again("c"), 1},
+		{append(run("BEGIN READ ONLY", false)[:3], run("SELECT 1/0", true)...), 1}, {run("SELECT 1", true), 1}, {again("c"), 1},
+		{run("BEGIN READ ONLY", true), 1}, {run("SELECT count(*) FROM fruit", true), 1}, {run("SELECT 1/0", true), 1}, {run("SELECT 1", true), 1}, {run("COMMIT", true), 1},
+		{run("BEGIN READ ONLY", true), 1}, {run("SELECT count(*) FROM fruit", true), 1}, {[]pgproto3.FrontendMessage{&pgproto3.Execute{}, &pgproto3.Sync{}}, 1}, {run("SHOW transaction_read_only", true), 1}, {again("c"), 1},
 		{[]pgproto3.FrontendMessage{&pgproto3.Query{String: "SELECT count(*) FROM basket"}}, 1},
 	} {
 		want := place.ReplaceAllString(strings.Join(straight.send(c.messages, c.ready), "\n"), "")

@@ -65,6 +65,8 @@ type run struct {
 	replies  [2]atomic.Int64 // reads answered by the primary, and by replicas
 	primary  atomic.Int32    // the server that takes writes
 	warnings atomic.Int64
+	// snapshots counts the transactions all of whose reads were of one snapshot.
+	snapshots atomic.Int64
 
 	mu       sync.Mutex
 	logs     []sessionLog
@@ -310,7 +312,7 @@ func (r *run) report() {
 	slices.Sort(told)
 	r.t.Logf("mode %s, seed %d, %s: %d sessions opened by %d clients over %d routers",
 		r.plan.mode, r.plan.seed, time.Since(r.start).Round(time.Second), r.opened.Load(), r.plan.sessions, routers)
-	r.t.Logf("reads on replicas %d, on the primary %d; warnings of lost writes %d", r.replies[1].Load(), r.replies[0].Load(), r.warnings.Load())
+	r.t.Logf("reads on replicas %d, on the primary %d; %d transactions of one snapshot; warnings of lost writes %d", r.replies[1].Load(), r.replies[0].Load(), r.snapshots.Load(), r.warnings.Load())
 	r.t.Logf("faults injected %d: %s", faults, strings.Join(names, ", "))
 	r.t.Logf("errors told: %s", strings.Join(told, ", "))
 }

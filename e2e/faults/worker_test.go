@@ -160,8 +160,12 @@ func (w *worker) step() {
 		w.readAfter(shared)
 	case n < 13:
 		w.read(w.own)
-	case n < 15:
+	case n < 14:
 		w.readInTransaction(shared)
+	case n < 15:
+		w.readOnly(shared, w.own, shared)
+	case n < 16:
+		w.readSnapshot(shared)
 	default:
 		w.read(shared)
 		w.read(shared)
@@ -203,27 +207,31 @@ func (w *worker) simply(sql string) ([][][]byte, error) {
 }
 
 func (w *worker) read(key int32) {
-	if !w.conn.IsClosed() {
-		w.readSince(key, w.now())
+	if w.conn.IsClosed() {
+		return
+	}
+	if op, ok := w.readSince(key, w.now()); ok {
+		w.log.Add(op)
 	}
 }
 
-// readSince reads; its interval begins at the given moment.
-func (w *worker) readSince(key int32, invoke int64) {
+// readSince reads; its interval begins at the given moment. ok is false if it has no
+// answer.
+func (w *worker) readSince(key int32, invoke int64) (op consistency.Op, ok bool) {
 	var before [8]int32
 	for i, s := range w.servers {
 		before[i] = s.known()
 	}
-	op := consistency.Op{Key: key, Kind: consistency.Read, Invoke: invoke}
+	op = consistency.Op{Key: key, Kind: consistency.Read, Invoke: invoke}
 	rows, err := w.ask(fmt.Sprintf("SELECT v, n, inet_server_port() FROM kv WHERE k = %d", key))
 	op.Return = w.now()
 	if err != nil {
 		w.told(err)
-		return
+		return op, false
 	}
 	if len(rows) != 1 || len(rows[0]) != 3 {
 		w.t.Errorf("a read of key %d gives %d rows", key, len(rows))
-		return
+		return op, false
 	}
 	op.Value, op.Version = number(rows[0][0]), number(rows[0][1])
 	op.Server = w.serverAt(int(number(rows[0][2])))
@@ -235,7 +243,7 @@ func (w *worker) readSince(key int32, invoke int64) {
 	} else {
 		w.replies[1].Add(1)
 	}
-	w.log.Add(op)
+	return op, true
 }
 
 // readInTransaction reads where a transaction block has the primary answer. What the
@@ -249,7 +257,72 @@ func (w *worker) readInTransaction(key int32) {
 		w.told(err)
 		return
 	}
-	w.readSince(key, begun)
+	if op, ok := w.readSince(key, begun); ok {
+		w.log.Add(op)
+	}
+	if !w.conn.IsClosed() {
+		w.abandon()
+	}
+}
+
+// readOnly reads keys in a transaction that may be a replica's. What it must see on the
+// primary in the mode linear is decided when it begins there: of a later read, nobody can
+// say since when.
+func (w *worker) readOnly(keys ...int32) {
+	if w.conn.IsClosed() {
+		return
+	}
+	begun := w.now()
+	if _, err := w.ask("BEGIN READ ONLY"); err != nil {
+		w.told(err)
+		return
+	}
+	for i, key := range keys {
+		op, ok := w.readSince(key, begun)
+		if !ok {
+			break
+		}
+		if i == 0 || w.mode != "linear" || op.Server != w.primary.Load() {
+			w.log.Add(op)
+		}
+		begun = w.now()
+	}
+	if !w.conn.IsClosed() {
+		w.abandon()
+	}
+}
+
+// readSnapshot reads a key several times in a transaction with one snapshot, on a replica
+// if there is one: it is the same each time.
+func (w *worker) readSnapshot(key int32) {
+	if w.conn.IsClosed() {
+		return
+	}
+	begun := w.now()
+	for _, sql := range []string{"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SET LOCAL pgpilot.route = 'replica'"} {
+		if _, err := w.ask(sql); err != nil {
+			w.told(err)
+			w.abandon()
+			return
+		}
+	}
+	first, ok := w.readSince(key, begun)
+	if ok {
+		w.log.Add(first)
+	}
+	for range 3 {
+		if !ok {
+			break
+		}
+		w.rest(time.Duration(w.r.IntN(3)) * time.Millisecond)
+		var op consistency.Op
+		if op, ok = w.readSince(key, begun); ok && (op.Value != first.Value || op.Server != first.Server) {
+			w.t.Errorf("a transaction reads %d of key %d on server %d and then %d on server %d", first.Value, key, first.Server, op.Value, op.Server)
+		}
+	}
+	if ok {
+		w.snapshots.Add(1)
+	}
 	if !w.conn.IsClosed() {
 		w.abandon()
 	}

@@ -211,6 +211,9 @@ type Routing struct {
 	// LazyBegin answers BEGIN before a server knows of it: the server is told with the
 	// transaction's first statement.
 	LazyBegin bool `json:"lazy_begin"`
+	// ReadOnlyTransactions has transactions that are read only run on replicas, if LazyBegin
+	// is on.
+	ReadOnlyTransactions bool `json:"read_only_transactions"`
 	// ReadFunctions may run on a replica because somebody who knows them says so, each
 	// as schema.name, in every database and for all its overloads.
 	ReadFunctions []string `json:"read_functions"`
@@ -264,7 +267,7 @@ func Default() *Config {
 		Failover:      Failover{Wait: Duration(10 * time.Second)},
 		Drain:         Drain{Timeout: Duration(10 * time.Second)},
 		Fencing:       Fencing{Mode: Strict, Wait: Duration(2 * time.Millisecond), BurstInterval: Duration(time.Millisecond), WaitPrimary: Duration(2 * time.Second), OnPrimaryLoss: Refuse},
-		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), LazyBegin: true, ReadFunctions: []string{}},
+		Routing:       Routing{Policy: LeastInFlight, SlowStart: Duration(10 * time.Second), LazyBegin: true, ReadOnlyTransactions: true, ReadFunctions: []string{}},
 		Classify:      Classify{Timeout: Duration(250 * time.Millisecond), CacheSize: 20000, MaxText: 1 << 20, ParserTime: Duration(time.Second), ParserMemory: 384 << 20, ParserTree: 4 << 20},
 		Bus:           Bus{Listen: "127.0.0.1:4222", Cluster: BusCluster{Routes: []string{}}},
 		Observability: Observability{LogFormat: "text"},

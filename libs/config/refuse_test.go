@@ -51,7 +51,7 @@ func TestBadFilesAreRefusedWithAdvice(t *testing.T) {
 		{"misspelt part", `"heath": {}`, []string{`:2: heath: there is no such key: did you mean health?`}},
 		{"key in the wrong place", `"max_waiters": 5`, []string{`:2: max_waiters: there is no such key: did you mean pool.max_waiters?`}},
 		{"letter case", `"Listen": ":1"`, []string{`:2: Listen: there is no such key: did you mean listen?`}},
-		{"nothing like it", `"routing": {"xyzzy": 1}`, []string{`:2: routing.xyzzy: there is no such key: known here are all_to_primary, lazy_begin, max_lag, policy, read_functions, slow_start`}},
+		{"nothing like it", `"routing": {"xyzzy": 1}`, []string{`:2: routing.xyzzy: there is no such key: known here are all_to_primary, lazy_begin, max_lag, policy, read_functions, read_only_transactions, slow_start`}},
 		{"misspelt in a list", `"replicas": ["a:1", {"adress": "b:1"}]`, []string{`:2: replicas[1].adress: there is no such key: did you mean replicas[1].address?`}},
 		{"repeated key", "\"listen\": \":1\",\n\"listen\": \":2\"", []string{`:3: listen: the key is already on line 2: keep one of them`}},
 		{"repeated key in an object", "\"pool\": {\"mode\": \"session\",\n\"mode\": \"session\"}", []string{`:3: pool.mode: the key is already on line 2: keep one of them`}},

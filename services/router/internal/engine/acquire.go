@@ -386,7 +386,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 		return
 	}
 	s.reading(true) // its client may have been slow to take what it sent
-	s.used = how == session.Used
+	s.used, s.opened = how == session.Used, how == session.Open
 	if how == session.Stepped {
 		s.steppedBy(c)
 	}

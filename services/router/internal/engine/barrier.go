@@ -35,7 +35,9 @@ const committedQuery = `SELECT pg_catalog.array_to_string(ARRAY(
   WHERE CASE WHEN x < pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) THEN pg_catalog.pg_xact_status(x) = 'committed' END), ',')`
 
 // barrier lets uses of the primary pass once that shows all that replicas have shown
-// (fence.Crossing). One round of questions serves everybody who joined before it.
+// (fence.Crossing). One round serves everybody who joined before it: the primary is
+// asked what is in progress. Replicas are asked about what that leaves in doubt, and
+// nobody but those in doubt waits for them.
 type barrier struct {
 	e     *Engine
 	group fence.Group[use]
@@ -46,10 +48,10 @@ type barrier struct {
 	// answered last.
 	asked *line
 	over  fence.Server
-	// doubtful are the uses that a round leaves in doubt, left is how many replicas are
-	// still to answer about them.
+	// doubtful are the uses that a round leaves in doubt.
 	doubtful []use
-	left     int
+	// gone is what servers may have shown that are not configured any more.
+	gone fence.Former
 }
 
 // use is one use of the primary by a session: what is known of an earlier one says
@@ -93,7 +95,7 @@ func (e *Engine) mustCross(c *client, s *server) bool {
 	if _, aside := c.s.Aside(); !aside && r.Mode != fence.Linear {
 		return false
 	}
-	return e.barrier.from(c, r.Mode) != 0
+	return e.barrier.from(c, r.Mode) != 0 || c.cross.everyone && !e.barrier.gone.None()
 }
 
 // from gives the replicas that may have shown what the session has to see, and notes
@@ -151,7 +153,7 @@ func (b *barrier) late(c *client) {
 
 // start begins a round if one is wanted and none is under way.
 func (b *barrier) start() {
-	if b.asked != nil || b.left > 0 || b.pause.Active() || b.group.Waiting() == 0 {
+	if b.asked != nil || b.pause.Active() || b.group.Waiting() == 0 {
 		return
 	}
 	primary := b.e.tracker.Table().Primary
@@ -163,8 +165,11 @@ func (b *barrier) start() {
 		return
 	}
 	b.group.Start()
+	b.gone.Asked()
 	for _, r := range b.lines {
-		r.listing = r.open && !r.known
+		if r.open {
+			r.former.Asked()
+		}
 	}
 	b.asked = l
 	l.ask(runOpen)
@@ -186,16 +191,13 @@ func (b *barrier) lineTo(backend int) *line {
 
 // answered takes an answer, or that there is none.
 func (b *barrier) answered(l *line, row [][]byte, err error) {
-	if l == b.asked {
-		b.asked = nil
-		b.opened(l, row, err)
-	} else {
-		b.left--
+	if l != b.asked {
 		b.told(l, row, err)
+		return
 	}
-	if b.asked == nil && b.left == 0 {
-		b.endRound()
-	}
+	b.asked = nil
+	b.opened(l, row, err)
+	b.start()
 }
 
 // opened takes the list of the transactions in progress.
@@ -213,30 +215,29 @@ func (b *barrier) opened(l *line, row [][]byte, err error) {
 	}
 	b.e.metrics.BarrierRounds.Inc()
 	b.over = l.server
+	b.gone.List(open)
 	for _, r := range b.lines {
-		r.list(open)
+		r.former.List(open)
 	}
 	for _, u := range b.group.Done() {
 		if !u.waits() {
 			continue
 		}
-		u.c.cross.Open(open)
-		if u.c.cross.Passed() {
+		x := &u.c.cross
+		x.Open(open)
+		if x.From() == 0 {
+			x.Only(b.gone.May)
+		}
+		if x.Passed() {
 			b.pass(u.c)
 			continue
 		}
 		b.doubtful = append(b.doubtful, u)
 	}
-	b.askReplicas()
-}
-
-// list notes which transactions may have been shown by an earlier run of the server.
-func (l *line) list(open []uint64) {
-	if l.listing {
-		l.before, l.known, l.listing = append(l.before[:0], open...), true, false
-		return
+	if len(b.doubtful) > 0 {
+		b.askReplicas()
+		b.again()
 	}
-	l.before = slices.DeleteFunc(l.before, func(x uint64) bool { return !slices.Contains(open, x) })
 }
 
 // askReplicas asks about what is in doubt.
@@ -251,18 +252,26 @@ func (b *barrier) askReplicas() {
 			}
 		})
 	}
-	b.left++ // the round lasts until all have been asked
 	for i := range b.e.servers {
 		if !from.Has(i) || b.e.tracker.Free(i) {
 			continue
 		}
+		// One that still owes an answer is asked in a later round.
 		if l := b.lineTo(i); l.usable() {
-			b.left++
-			l.about = xids
+			l.about, l.of = xids, append(l.of[:0], b.doubtful...)
 			l.ask(askCommitted(xids))
 		}
 	}
-	b.left--
+}
+
+// again has those in doubt join the next round.
+func (b *barrier) again() {
+	for _, u := range b.doubtful {
+		b.group.Join(u, &u.c.cross.place)
+	}
+	clear(b.doubtful)
+	b.doubtful = b.doubtful[:0]
+	b.e.timers.Set(&b.pause, b.e.now.Add(betweenRounds), b.start)
 }
 
 // told takes from a replica which of the transactions it has committed.
@@ -275,38 +284,19 @@ func (b *barrier) told(l *line, row [][]byte, err error) {
 		l.fail(err)
 		return
 	}
-	for _, u := range b.doubtful {
+	for _, u := range l.of {
 		x := &u.c.cross
 		if !u.waits() || !x.everyone && l.server != x.by {
 			continue
 		}
 		x.Unseen(l.backend, func(xid uint64) bool {
 			return slices.Contains(l.about, xid) && !slices.Contains(committed, xid) &&
-				(!x.everyone || l.known && !slices.Contains(l.before, xid))
+				(!x.everyone || !l.former.May(xid) && !b.gone.May(xid))
 		})
-	}
-}
-
-// endRound lets those pass who are in doubt no more; the others wait for the next one.
-func (b *barrier) endRound() {
-	again := false
-	for _, u := range b.doubtful {
-		switch {
-		case !u.waits():
-		case u.c.cross.Passed():
+		if x.Passed() {
 			b.pass(u.c)
-		default:
-			again = true
-			b.group.Join(u, &u.c.cross.place)
 		}
 	}
-	clear(b.doubtful)
-	b.doubtful = b.doubtful[:0]
-	if again {
-		b.e.timers.Set(&b.pause, b.e.now.Add(betweenRounds), b.start)
-		return
-	}
-	b.start()
 }
 
 // pass lets the session go on.
@@ -318,28 +308,28 @@ func (b *barrier) pass(c *client) {
 	e.ready = append(e.ready, grant{c: c})
 }
 
-// look gives up lines that do not answer and goes on with others.
-func (b *barrier) look() {
-	for _, l := range b.lines {
-		if l.silent() {
-			l.fail(errors.New("no answer in time"))
-		}
-	}
-	b.start()
-}
-
 func (b *barrier) close() {
 	for _, l := range b.lines {
 		l.hangup()
 	}
 }
 
-// leave forgets the line to a server that is given up.
+// leave forgets the line to a server that is given up. What it has shown stays in doubt
+// until it has ended.
 func (b *barrier) leave(backend int) {
-	if l := b.lines[backend]; l != nil && l != b.asked && !l.asking {
-		l.hangup()
-		b.e.timers.Stop(&l.pause)
-		delete(b.lines, backend)
+	b.gone.Begin()
+	l := b.lines[backend]
+	if l == nil {
+		return
+	}
+	delete(b.lines, backend)
+	l.hangup()
+	l.open = false
+	b.e.timers.Stop(&l.pause)
+	b.e.timers.Stop(&l.due)
+	if l == b.asked { // of a former primary
+		b.asked = nil
+		b.group.Fail()
 	}
 }
 

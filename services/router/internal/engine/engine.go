@@ -264,7 +264,7 @@ func (e *Engine) everySecond() {
 	e.retryStranded()
 	e.lookAgain()
 	e.probe.start()
-	e.barrier.look()
+	e.barrier.start()
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 
@@ -309,7 +309,9 @@ func (e *Engine) apply(c *config.Config) error {
 		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
 		LazyBegin:  c.Routing.LazyBegin,
-		MaxText:    c.Classify.MaxText,
+
+		ReadOnlyOnReplicas: c.Routing.ReadOnlyTransactions,
+		MaxText:            c.Classify.MaxText,
 
 		MaxStatements: c.Pool.MaxPreparedStatements,
 	}

@@ -29,18 +29,27 @@ type line struct {
 	pause                   poll.Timer
 	backoff                 time.Duration
 
-	// asking says that an answer is owed to the barrier, since since; about are the
-	// transactions that a replica is asked about.
+	// asking says that an answer is owed to the barrier, and due ends the wait for it;
+	// about are the transactions that a replica is asked about, for the uses of.
 	asking bool
-	since  time.Time
+	due    poll.Timer
 	about  []uint64
+	of     []use
 	row    [][]byte
 
-	// before are the transactions that were in progress on the primary when the line was
-	// made: an earlier run of the server may have shown them. known says that they have
-	// been listed, listing that they are being.
-	before         []uint64
-	known, listing bool
+	// former is what earlier runs of the server may have shown.
+	former fence.Former
+}
+
+// patience is how long a server may take for an answer, a part of the time for which
+// statements wait: there is to be some left for another connection to it.
+func (l *line) patience() time.Duration {
+	return min(probeTimeout, l.b.e.cfg.Fencing.WaitPrimary.D()/4)
+}
+
+// await gives the connection up that owes an answer for too long.
+func (l *line) await() {
+	l.b.e.timers.Set(&l.due, l.b.e.now.Add(l.patience()), func() { l.fail(errors.New("no answer in time")) })
 }
 
 // prepareLine prepares both questions: a server may be asked either of them.
@@ -104,16 +113,20 @@ func (l *line) connected(to *serverSite, m *upstream.Made) {
 		l.fail(err)
 		return
 	}
-	l.to, l.server = to, fence.Server{Backend: l.backend, Run: run}
-	l.open, l.ready, l.asking, l.since = true, false, false, e.now
-	l.before, l.known, l.listing = l.before[:0], false, false
+	if is := (fence.Server{Backend: l.backend, Run: run}); l.to != to || l.server != is {
+		l.to, l.server = to, is
+		l.former.Begin()
+	}
+	l.open, l.ready, l.asking = true, false, false
 	l.backoff = 0
+	l.await()
 	l.say(prepareLine)
 }
 
 // ask sends a question, whose answer the barrier gets.
 func (l *line) ask(msg []byte) {
-	l.asking, l.since, l.row = true, l.b.e.now, nil
+	l.asking, l.row = true, nil
+	l.await()
 	l.say(msg)
 }
 
@@ -131,7 +144,8 @@ func (l *line) fail(err error) {
 	e.log.Warn("cannot ask a server what it shows", obs.KeyBackend, e.nameOf(l.backend), obs.KeyError, err)
 	l.hangup()
 	asked := l.asking
-	l.open, l.ready, l.asking, l.known = false, false, false, false
+	l.open, l.ready, l.asking = false, false, false
+	e.timers.Stop(&l.due)
 	l.backoff = min(max(2*l.backoff, probeFrom), probeUpTo)
 	e.timers.Set(&l.pause, e.now.Add(l.backoff), l.b.start)
 	if asked {
@@ -197,6 +211,7 @@ func (l *line) event(ev poll.Event) {
 
 // said takes the end of an answer, or of the preparation.
 func (l *line) said() {
+	l.b.e.timers.Stop(&l.due)
 	if !l.ready {
 		l.ready = true
 		l.b.start()
@@ -206,11 +221,6 @@ func (l *line) said() {
 		l.asking = false
 		l.b.answered(l, l.row, nil)
 	}
-}
-
-// silent reports that an answer has been owed for too long.
-func (l *line) silent() bool {
-	return l.open && (l.asking || !l.ready) && l.b.e.now.Sub(l.since) > probeTimeout
 }
 
 // refusal writes an ErrorResponse for the log.

@@ -44,8 +44,9 @@ type server struct {
 	// asked counts the further requests for a connection that is closed.
 	asked int
 	again poll.Timer
-	// used says that it must be reset before another session gets it.
-	used bool
+	// used says that it must be reset before another session gets it, opened, that a
+	// transaction has to be ended.
+	used, opened bool
 	// stepper has moved a sequence there: what lastval and currval say is nobody else's
 	// business. Nil: nobody has since the last reset.
 	stepper *client
@@ -62,7 +63,7 @@ func (s *server) steppedBy(c *client) {
 // comeBack brings a connection that nobody has to the pool.
 func (s *server) comeBack() {
 	s.parked = false
-	if s.used {
+	if s.used || s.opened {
 		s.reset()
 		return
 	}
@@ -165,16 +166,23 @@ var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
 // discardSequences forgets what lastval and currval say, and keeps what is prepared.
 var discardSequences = wire.AppendQuery(nil, "DISCARD SEQUENCES")
 
+// rollback ends a transaction.
+var rollback = wire.AppendQuery(nil, "ROLLBACK")
+
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
-	all := s.used
-	s.used, s.resetting, s.discarded = false, true, false
+	all, ends := s.used, s.opened
+	s.used, s.opened, s.resetting, s.discarded = false, false, true, false
 	s.steppedBy(nil)
-	if all {
+	switch {
+	case ends:
+		s.statements.Queried()
+		s.send(rollback)
+	case all:
 		s.statements.Clear()
 		s.Settings = settings.Hash{}
 		s.send(discardAll)
-	} else {
+	default:
 		s.statements.Queried()
 		s.send(discardSequences)
 	}

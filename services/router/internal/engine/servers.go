@@ -27,6 +27,8 @@ type serverSite struct {
 	checking bool
 	// catchup is how long it takes to replay what is wanted.
 	catchup fence.Catchup
+	// left is when it has left the configuration.
+	left time.Time
 	// decisions count what was for it, by its role then.
 	decisions [3]prometheus.Counter
 }
@@ -112,16 +114,21 @@ func (e *Engine) join(b config.Backend, i int) {
 // when they come back.
 func (e *Engine) leave(i int) {
 	e.log.Info("server is no longer configured: its connections are closed as they come back", obs.KeyBackend, e.servers[i].name, obs.KeyAddress, e.servers[i].address)
+	e.servers[i].left = e.now
 	e.tracker.Leave(i)
 	e.evacuateWaiters(i)
 	e.resize()
 	e.probe.start()
 }
 
+// spread is how far apart routers may take up a new configuration: as long, what is read
+// on a server that has left may still be read by another router's sessions.
+const spread = 2 * time.Second
+
 // giveUp ends a server that has left once nobody uses it any more.
 func (e *Engine) giveUp(i int) {
 	b := &e.tracker.Table().Backends[i]
-	if b.InFlight != 0 || b.Held != 0 || e.tracker.Free(i) {
+	if b.InFlight != 0 || b.Held != 0 || e.tracker.Free(i) || e.now.Sub(e.servers[i].left) < spread {
 		return
 	}
 	for k, p := range e.pools {

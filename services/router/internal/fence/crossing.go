@@ -19,8 +19,7 @@ func (s Set) With(i int) Set { return s | 1<<uint(i) }
 // Has reports whether i is in the set.
 func (s Set) Has(i int) bool { return s&(1<<uint(i)) != 0 }
 
-// Crossing is one use of the primary that waits for the barrier. The zero value waits
-// for nothing yet.
+// Crossing is one use of the primary that waits for the barrier, from Begin on.
 type Crossing struct {
 	// from are the replicas that may have shown what has to be visible.
 	from   Set
@@ -64,11 +63,18 @@ func (c *Crossing) Open(xids []uint64) {
 // anything it may have shown, which transactions it has not committed.
 func (c *Crossing) Unseen(on int, unseen func(xid uint64) bool) {
 	c.keep(func(d *doubt) bool {
-		if unseen(d.xid) {
-			d.unseen = d.unseen.With(on)
+		if !unseen(d.xid) {
+			return true
 		}
+		d.unseen = d.unseen.With(on)
 		return d.unseen&c.from != c.from
 	})
+}
+
+// Only leaves those transactions in doubt that may have been seen, where no replica can
+// be asked.
+func (c *Crossing) Only(may func(xid uint64) bool) {
+	c.keep(func(d *doubt) bool { return may(d.xid) })
 }
 
 func (c *Crossing) keep(these func(*doubt) bool) {
@@ -82,7 +88,7 @@ func (c *Crossing) keep(these func(*doubt) bool) {
 }
 
 // Passed reports whether the primary shows all of it.
-func (c *Crossing) Passed() bool { return c.from == 0 || c.asked && len(c.doubts) == 0 }
+func (c *Crossing) Passed() bool { return c.asked && len(c.doubts) == 0 }
 
 // Doubts calls f for each transaction in doubt.
 func (c *Crossing) Doubts(f func(xid uint64)) {

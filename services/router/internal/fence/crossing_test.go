@@ -17,7 +17,9 @@ func TestCrossing(t *testing.T) {
 		do   func(*Crossing)
 		want bool
 	}{
-		"nobody has been read":             {0, func(*Crossing) {}, true},
+		"nobody can be asked":              {0, func(c *Crossing) { c.Open([]uint64{7, 8}); c.Only(func(x uint64) bool { return x == 8 }) }, false},
+		"nobody can have shown it":         {0, func(c *Crossing) { c.Open([]uint64{7, 8}); c.Only(none) }, true},
+		"others may have shown it":         {on1 | on2, func(c *Crossing) { c.Open([]uint64{7}); c.Unseen(1, none); c.Unseen(2, all) }, false},
 		"nothing is known yet":             {on1, func(*Crossing) {}, false},
 		"a replica alone says nothing":     {on1, func(c *Crossing) { c.Unseen(1, all) }, false},
 		"nothing is in progress":           {on1, func(c *Crossing) { c.Open(nil) }, true},

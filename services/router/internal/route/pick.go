@@ -68,11 +68,16 @@ const (
 	ReasonPrimaryLost
 	// ReasonStale: a read, but no usable replica is known to be as fresh as it must be.
 	ReasonStale
+	// ReasonReadOnly: a read of a read-only transaction that is on a replica.
+	ReasonReadOnly
+	// ReasonUnproven: a read-only transaction goes on on the primary, because of a
+	// statement that is not proven to read.
+	ReasonUnproven
 	// Reasons counts them.
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "hint", "override", "primary_lost", "stale"}
+var reasonNames = [Reasons]string{"write", "read", "fence_fallback", "pinned", "extended", "no_replica", "all_to_primary", "transaction", "unprepared", "settings", "replication", "rerun", "login", "lagging", "hint", "override", "primary_lost", "stale", "read_only", "unproven"}
 
 // String gives the metric label.
 func (r Reason) String() string { return reasonNames[r] }
@@ -101,8 +106,9 @@ type Request struct {
 	// AllToPrimary overrides Read.
 	AllToPrimary bool
 	Policy       Policy
-	// Hinted says that a hint asks for a route.
-	Hinted bool
+	// Hinted says that a hint asks for a route, ReadOnly, that the read is of a read-only
+	// transaction.
+	Hinted, ReadOnly bool
 	// MaxLag excludes replicas that lag more. 0: none.
 	MaxLag time.Duration
 	// Turn is any number that grows with every request.
@@ -151,8 +157,11 @@ func Pick(t *Table, r *Request) Choice {
 
 // OnReplica gives the reason of a read that runs on a replica.
 func (r *Request) OnReplica() Reason {
-	if r.Hinted {
+	switch {
+	case r.Hinted:
 		return ReasonHint
+	case r.ReadOnly:
+		return ReasonReadOnly
 	}
 	return ReasonRead
 }

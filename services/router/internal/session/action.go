@@ -76,12 +76,17 @@ const (
 	// Used: the same, but what ran may have left something in the server session:
 	// it must be reset before another client gets it.
 	Used
+	// Open: a transaction is open that has only read, or has failed, and is to be ended
+	// before another client gets it.
+	Open
 	// Broken: it cannot be used again.
 	Broken
 )
 
 // String gives the name used in test scripts.
-func (c Condition) String() string { return [...]string{"clean", "stepped", "used", "broken"}[c] }
+func (c Condition) String() string {
+	return [...]string{"clean", "stepped", "used", "open", "broken"}[c]
+}
 
 // Action is one thing to do.
 type Action struct {

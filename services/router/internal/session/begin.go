@@ -7,7 +7,6 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
-	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
@@ -45,6 +44,9 @@ type block struct {
 	unsure bool
 	// resync says that it has failed, and that the server waits for a Sync.
 	resync bool
+	// replica says that it is a replica that has it. ran says that a statement of it has
+	// been answered on one, there or where it was before.
+	replica, ran bool
 }
 
 type blockState uint8
@@ -70,7 +72,7 @@ func (b *block) pack() *handoff.Block {
 		return nil
 	}
 	return &handoff.Block{
-		State: blockStates[b.state], Begin: string(b.modes.AppendBegin(nil)), Portal: b.portal, IdleMicros: b.limit.Microseconds(),
+		State: blockStates[b.state], Begin: string(b.modes.AppendBegin(nil)), Portal: b.portal, IdleMicros: b.limit.Microseconds(), Ran: b.ran,
 	}
 }
 
@@ -87,6 +89,7 @@ func (b *block) unpack(t *handoff.Block) {
 	}
 	begin, _ := settings.ParseBlock([]byte(t.Begin))
 	b.modes, b.portal, b.limit = begin.Modes, t.Portal, time.Duration(t.IdleMicros)*time.Microsecond
+	b.ran = t.Ran
 }
 
 // inTransaction reports whether a server has a transaction of the session's open.
@@ -176,9 +179,12 @@ func (s *Session) sayDone(b []byte) {
 func (s *Session) emulates(b *settings.Block) bool {
 	switch s.block.state {
 	case opened:
-		return b.Kind != settings.BlockBegin // of which a server would warn
+		// Of the first a server would warn, and refuse the second.
+		return b.Kind != settings.BlockBegin && (b.Kind != settings.BlockSet || !s.block.ran)
 	case fallen:
 		return b.Kind == settings.BlockCommit || b.Kind == settings.BlockRollback
+	case begun:
+		return s.block.replica && (b.Kind == settings.BlockCommit || b.Kind == settings.BlockRollback)
 	}
 	return b.Kind == settings.BlockBegin && s.lazy()
 }
@@ -188,6 +194,9 @@ func (s *Session) runBlock(b *settings.Block) string {
 	tag := b.Tag
 	if s.block.state == noBlock {
 		s.block.limit, _ = s.idleLimit()
+	}
+	if s.block.replica {
+		s.leaveReplica()
 	}
 	switch {
 	case b.Kind == settings.BlockBegin, b.Kind == settings.BlockSet:
@@ -202,6 +211,7 @@ func (s *Session) runBlock(b *settings.Block) string {
 			s.block, s.status = block{}, wire.Idle
 			return tag
 		}
+		s.block.ran = false
 	}
 	s.block.state, s.status = opened, wire.InTransaction
 	return tag
@@ -223,9 +233,15 @@ func (s *Session) endSettings(b *settings.Block, tag string) {
 	s.changed()
 }
 
-// sequenceHere answers a sequence of the extended protocol that has been read, and gives
-// its length.
-func (s *Session) sequenceHere(o *oneStatement) int {
+// opens reports whether a sequence goes on behind the BEGIN of a transaction that may be a
+// replica's, as drivers send it: what follows is routed by itself.
+func (o *oneStatement) opens() bool {
+	return o.ran && o.block.Kind == settings.BlockBegin && o.s.onlyReads(o.block.Modes)
+}
+
+// sequenceHere answers what has been read of a sequence of the extended protocol, to its
+// end or up to a message that is another statement's, and gives its length.
+func (s *Session) sequenceHere(o *oneStatement, whole bool) int {
 	if o.parsed {
 		s.prepareHere(o.name, o.body, o.text)
 	}
@@ -247,7 +263,14 @@ func (s *Session) sequenceHere(o *oneStatement) int {
 			answer = appendComplete(answer, tag)
 		}
 	}
-	s.sayDone(answer)
+	if whole {
+		s.sayDone(answer)
+		return o.size
+	}
+	from := len(s.scratch)
+	s.scratch = answer
+	s.toClient(from)
+	s.idle()
 	return o.size
 }
 
@@ -315,7 +338,7 @@ func (o *oneStatement) read(b []byte) reading {
 		case wire.Execute:
 			portal, _, is := cutString(msg[wire.HeaderSize:])
 			ok = is && o.bound && len(portal) == 0 && total == wire.HeaderSize+1+4
-			o.ran = true
+			o.ran = ok
 		case wire.Sync:
 			o.size += total
 			if o.ran && total == wire.HeaderSize {
@@ -400,10 +423,6 @@ func noParameters(b []byte) bool {
 	return len(b) == 0
 }
 
-// routeBlock asks for a connection for the statement at the head, in a block that no
-// server has.
-func (s *Session) routeBlock() { s.acquire(route.Request{Reason: route.ReasonTransaction}) }
-
 // sendBegin begins the block on the granted connection, in front of the statement at the
 // head. They leave in one write, as messages of the extended protocol: if BEGIN fails,
 // the server discards what is behind it up to the next Sync.
@@ -411,22 +430,31 @@ func (s *Session) sendBegin(run *forwarding, query bool) {
 	if s.block.state != opened {
 		return
 	}
-	s.block.state, s.block.unsure = begun, true
+	s.block.state, s.block.unsure, s.block.replica = begun, true, s.at == ReplicaSlot
 	s.held[s.at].statements.dropUnnamed()
-	for _, typ := range [...]byte{wire.Parse, wire.Bind, wire.Execute} {
-		s.owed.sent(owed{typ: typ, how: hide, begins: true})
+	texts := [...][]byte{s.block.modes.AppendBegin(nil), snapshot}
+	sent := texts[:1]
+	if s.block.ran {
+		sent = texts[:]
+	}
+	for range sent {
+		for _, typ := range [...]byte{wire.Parse, wire.Bind, wire.Execute} {
+			s.owed.sent(owed{typ: typ, how: hide, begins: true})
+		}
 	}
 	own := query || s.block.portal // a simple query ends the unnamed portal by itself
 	if !own {
 		s.owed.sent(owed{typ: wire.Close, how: hide})
 	}
 	run.build(func(b []byte) []byte {
-		from := len(b)
-		b = append(b, wire.Parse, 0, 0, 0, 0, 0)
-		b = append(s.block.modes.AppendBegin(b), 0, 0, 0)
-		binary.BigEndian.PutUint32(b[from+1:], uint32(len(b)-from-1))
-		b = append(b, wire.Bind, 0, 0, 0, 4+2+6, 0, 0, 0, 0, 0, 0, 0, 0)
-		b = append(b, wire.Execute, 0, 0, 0, 4+1+4, 0, 0, 0, 0, 0)
+		for _, text := range sent {
+			from := len(b)
+			b = append(b, wire.Parse, 0, 0, 0, 0, 0)
+			b = append(append(b, text...), 0, 0, 0)
+			binary.BigEndian.PutUint32(b[from+1:], uint32(len(b)-from-1))
+			b = append(b, wire.Bind, 0, 0, 0, 4+2+6, 0, 0, 0, 0, 0, 0, 0, 0)
+			b = append(b, wire.Execute, 0, 0, 0, 4+1+4, 0, 0, 0, 0, 0)
+		}
 		if !own {
 			b = append(b, wire.Close, 0, 0, 0, 6, 'P', 0)
 		}
@@ -444,7 +472,7 @@ func (s *Session) beganHere(o *owed, typ byte) {
 // fell notes that the server has refused to begin the block. The statement behind BEGIN
 // has been discarded.
 func (s *Session) fell() {
-	s.block.state, s.block.unsure, s.status = fallen, false, wire.Failed
+	s.block.state, s.block.unsure, s.block.replica, s.status = fallen, false, false, wire.Failed
 	if !s.extended {
 		s.block.resync = true
 		s.resync()
@@ -467,6 +495,9 @@ func (s *Session) resync() {
 // fallHere notes that the statement at the head has failed before a server had its
 // block.
 func (s *Session) fallHere() {
+	if s.block.replica {
+		s.leaveReplica()
+	}
 	if s.block.state == opened {
 		s.block.state, s.status = fallen, wire.Failed
 	}

@@ -17,7 +17,7 @@ func (s *Session) checkRelease(slot Slot, how Condition) {
 	a := &s.owed
 	what := ""
 	switch {
-	case s.inTransaction():
+	case s.inTransaction() && how != Open:
 		what = "a transaction is open"
 	case !a.empty():
 		what = "answers are outstanding"

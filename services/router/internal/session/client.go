@@ -132,9 +132,9 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 	if is == unfinished && s.emulates(&here.block) {
 		return 0
 	}
-	if s.survey(rest, s.status != wire.Idle || s.pins != 0) == known {
-		if is == finished && s.emulates(&here.block) {
-			return s.sequenceHere(&here)
+	if s.survey(rest, s.pins != 0 || s.status != wire.Idle && !s.mayStay()) == known {
+		if (is == finished || here.opens()) && s.emulates(&here.block) {
+			return s.sequenceHere(&here, is == finished)
 		}
 		s.hinted(s.seq.hint)
 		if s.alone(rest[:s.seq.scanned]) {
@@ -144,7 +144,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 			}
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
-		s.verdict = s.seq.verdict
+		s.verdict, s.executing, s.among = s.seq.verdict, nil, nil
 		if s.seq.own {
 			s.verdict.Kind = verdict.Write
 		}
@@ -164,7 +164,8 @@ func (s *Session) beginSequence(typ byte, total int, rest, all []byte, at int, r
 	s.seq.scanned = 0
 	s.keepStatements()
 	if s.at == ReplicaSlot || s.verdict.Kind == verdict.Read && s.seq.whole && !s.bound(s.at) {
-		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, true, true
+		run.flush() // BEGIN, if it is the first of a block
+		s.again, s.replayed, s.retry, s.taken = s.env.Keep(rest[:size]), 0, !s.block.replica || s.movable(), true
 		s.replay()
 		return size
 	}
@@ -226,7 +227,7 @@ func (s *Session) query(total int, rest []byte) int {
 			s.verdict = v
 		}
 	}
-	s.known = false
+	s.known, s.seq.portals = false, false
 	switch {
 	case s.among != nil:
 		if text, ok := wire.QueryText(rest[:total]); ok && s.partial(text) {
@@ -250,6 +251,8 @@ func (s *Session) route() {
 	v := s.verdict
 	s.tried = 0
 	switch {
+	case s.block.replica:
+		s.routeThere()
 	case s.block.here():
 		s.routeBlock()
 	case s.status != wire.Idle:
@@ -322,8 +325,8 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return len(rest)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
-	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && (simple(typ) || typ == wire.Parse && !s.judged(rest, total) || typ != wire.Sync && s.mode() == fence.Linear):
-		return s.wait() // it is judged and routed by itself
+	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && s.apart(typ, total, rest):
+		return s.wait()
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
 		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
@@ -334,6 +337,20 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return s.stream(typ, total, rest, all, at, run)
 	}
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+}
+
+// apart reports whether a message that begins a further request is to be judged and
+// routed by itself, once what is before it is answered.
+func (s *Session) apart(typ byte, total int, rest []byte) bool {
+	switch {
+	case simple(typ):
+		return true
+	case typ == wire.Sync:
+		return false
+	case typ == wire.Parse && !s.judged(rest, total):
+		return true
+	}
+	return s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
 }
 
 // judged reports whether the verdict on a Parse that begins a further sequence is

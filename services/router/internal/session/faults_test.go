@@ -13,6 +13,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // TestFaults loses connections, refuses them, cancels and stops at random, and
@@ -30,7 +31,8 @@ func TestFaults(t *testing.T) {
 			w := newWorld(r, c.out)
 			w.o.settings.PerSession = r.IntN(3) == 0
 			w.o.settings.LazyBegin = r.IntN(4) > 0
-			w.o.beginnings.Known = true
+			w.o.settings.ReadOnlyOnReplicas = r.IntN(4) > 0
+			w.o.beginnings.Known, w.o.beginnings.Isolation = true, settings.ReadCommitted
 			w.faults = true
 			w.o.settings.MaxStatements = 1 + r.IntN(4)
 			w.o.settings.Values.Mode = fence.Linear - fence.Mode(r.IntN(5))

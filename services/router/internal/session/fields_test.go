@@ -22,7 +22,7 @@ var travels = map[string]map[string]string{
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
 		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "latest": "Portals", "here": "Portals",
 		"missing": "- nil at a safe point", "exact": "- of missing", "reparsed": "- of missing", "asking": "- false at a safe point",
-		"sweeps": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked",
+		"sweeps": "- of what is being answered", "retunes": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked",
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
@@ -37,6 +37,7 @@ var travels = map[string]map[string]string{
 	},
 	"session.block": {
 		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
+		"replica": "Lease.Replica, Block.State", "ran": "Block.Ran",
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",

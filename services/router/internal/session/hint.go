@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
 )
@@ -122,6 +123,25 @@ func (s *Session) admits() bool {
 	s.do(Action{Op: OpAdmit, Token: h.tokens[s.admitted]})
 	s.enter(Settling)
 	return true
+}
+
+// brings reports whether a message parses or binds a statement with a token, which is to
+// be held against what exists before it runs.
+func (s *Session) brings(typ byte, msg []byte) bool {
+	var h *hints
+	switch typ {
+	case wire.Parse:
+		if _, text, _, ok := splitParse(msg); ok && len(text) <= s.env.Settings().MaxText {
+			h = s.hintsOf(text)
+		}
+	case wire.Bind:
+		if _, name, _, ok := splitBind(msg); ok {
+			if st := s.statement(name); st != nil {
+				h = st.hint
+			}
+		}
+	}
+	return h != nil && (len(h.tokens) > 0 || h.problem != nil)
 }
 
 // Admitted says after OpAdmit which position the token stands for, and whether what it

@@ -304,6 +304,7 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 	switch l.kind {
 	case ownParameter:
 		o.scope = none
+		s.retunes = s.retunes || !l.shows()
 		o.warns = s.warnsOfLocal(l, s.owed.executed)
 	case deallocate:
 		st := s.named[l.name]

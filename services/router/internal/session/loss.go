@@ -25,6 +25,8 @@ func (s *Session) ServerLost(slot Slot) {
 	case bound:
 		s.loseState()
 	case slot != s.at:
+	case s.phase == Idle:
+		s.limitIdle() // its transaction is nobody's any more
 	case s.phase == Granted:
 		s.route() // nothing has been sent yet
 	case s.phase == Applying:
@@ -39,7 +41,11 @@ func (s *Session) ServerLost(slot Slot) {
 		// brings servers down, each of them has had it once.
 		s.dropOwed()
 		s.tried = s.tried.With(h.by.Backend)
-		s.read()
+		if s.block.here() {
+			s.routeBlock()
+		} else {
+			s.read()
+		}
 	case s.phase == Busy:
 		s.loseStatement()
 	}
@@ -103,12 +109,21 @@ func (s *Session) loseStatement() {
 // dropOwed forgets what a lost connection owes.
 func (s *Session) dropOwed() {
 	s.takeBack(s.owed.drop(), false)
+	if s.block.replica || s.block.state == opened { // it goes on elsewhere
+		s.unsent()
+		return
+	}
 	begun := s.set.Begun()
 	s.set.Failed() // for what has been answered, too: nobody knows whether it stayed
 	s.set.Ready(true)
 	if begun {
 		s.changed()
 	}
+	s.unsent()
+}
+
+// unsent forgets what waited for answers of the connection.
+func (s *Session) unsent() {
 	s.unask()
 	s.missing, s.blocked, s.forgetting, s.retreating = nil, false, false, false
 }
@@ -176,7 +191,7 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
-	s.extended, s.taken, s.opaque, s.sweeps, s.equipped = false, false, false, false, false
+	s.extended, s.taken, s.opaque, s.sweeps, s.retunes, s.equipped = false, false, false, false, false, false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)
@@ -185,13 +200,14 @@ func (s *Session) idle() {
 	s.limitIdle()
 }
 
-// Unsent reports whether the session is in a transaction whose statement has not left
-// yet: nothing runs that could be canceled, and to answer the statement with an error would not
-// fail the server's transaction. A cancel request has come too early.
+// Unsent reports whether the session is in a transaction that is bound to its server, and
+// the statement has not left yet: nothing runs that could be canceled, and to answer the
+// statement with an error would not fail the server's transaction. A cancel request has
+// come too early.
 func (s *Session) Unsent() bool {
 	switch s.phase {
 	case Judging, Settling, Queued:
-		return s.inTransaction()
+		return s.inTransaction() && !(s.block.replica && s.movable())
 	}
 	return false
 }

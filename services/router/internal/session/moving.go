@@ -66,6 +66,9 @@ func (s *Session) Depart() Departure {
 	case Login, Judging, Settling, Queued:
 		s.do(Action{Op: OpWithdraw})
 	}
+	if s.block.replica && s.movable() {
+		s.leaveReplica() // what is left of its transaction can begin anywhere
+	}
 	if s.again != nil {
 		d.Unread = slices.Clone(s.again)
 		s.forget()
@@ -149,6 +152,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings}
 		s.at = g.Slot
+		s.block.replica = g.Slot == ReplicaSlot && s.block.state == begun
 	}
 	return s
 }

@@ -12,6 +12,8 @@ type block struct {
 	modes settings.Modes
 	// failing is how many more times it refuses to begin one, as if it were canceled.
 	failing int
+	// queried says that a snapshot has been taken: its isolation level cannot be changed.
+	queried bool
 }
 
 // ofBlock reports whether the verb is that of a statement about a block.
@@ -44,7 +46,7 @@ func (p *postgres) blocks(stmt string) bool {
 		if p.status != wire.Idle {
 			p.warn("25001", "there is already a transaction in progress")
 		} else {
-			p.block.modes = settings.Modes{}
+			p.block.modes, p.block.queried = settings.Modes{}, false
 		}
 		p.status = wire.InTransaction
 		p.block.modes = b.Under(p.block.modes)
@@ -52,6 +54,9 @@ func (p *postgres) blocks(stmt string) bool {
 		if p.status == wire.Idle {
 			p.warn("25P01", "SET TRANSACTION can only be used in transaction blocks")
 			break
+		}
+		if p.block.queried && b.Modes.Isolation != settings.DefaultIsolation {
+			return p.error("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
 		}
 		p.block.modes = b.Under(p.block.modes)
 	case p.status == wire.Idle && b.Chain:
@@ -66,6 +71,7 @@ func (p *postgres) blocks(stmt string) bool {
 		p.params.end(p.status != wire.Failed && b.Kind == settings.BlockCommit)
 		clear(p.portals)
 		p.status = wire.Idle
+		p.block.queried = false
 		if b.Chain {
 			p.status = wire.InTransaction
 		}

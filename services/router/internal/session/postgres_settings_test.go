@@ -70,6 +70,8 @@ func (p *postgres) assign(stmt string) bool {
 	switch {
 	case strings.HasSuffix(stmt, " TO never"):
 		return p.error("22023", `invalid value for parameter "pgpilot.freshness": "never"`, neverHint)
+	case stmt == "SELECT":
+		p.say("DataRow")
 	case tag == "SELECT":
 		return p.configure(calls(stmt))
 	case tag == "SAVEPOINT" || tag == "RELEASE" || tag == "ROLLBACK":

@@ -343,6 +343,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	if ofBlock(f) {
 		return p.blocks(stmt)
 	}
+	p.block.queried = p.block.queried || p.status == wire.InTransaction && (returnsRows(stmt) && verb != "SHOW" || verb == "SELECT")
 	switch verb {
 	case "write", "defer", "alter", "copyin":
 		p.writing(stmt)
@@ -411,7 +412,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 		p.say("NotificationResponse")
 	case "begin":
 		if p.status == wire.Idle {
-			p.block.modes = settings.Modes{}
+			p.block.modes, p.block.queried = settings.Modes{}, false
 		}
 		p.status = wire.InTransaction
 	case "commit", "rollback":

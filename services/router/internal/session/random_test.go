@@ -15,6 +15,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // writer makes up what a client sends.
@@ -144,9 +145,50 @@ func (c *writer) group() {
 		c.sequence()
 	case n < 14:
 		c.sql()
+	case n < 15:
+		c.readOnly()
 	default:
 		c.prepared()
 	}
+}
+
+// readOnly writes a transaction that only reads, more or less.
+func (c *writer) readOnly() {
+	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
+	run := func(text string) {
+		switch c.r.IntN(3) {
+		case 0:
+			c.send("Query", text)
+		case 1:
+			c.send("Parse", "", text)
+			c.send("Bind", any("", "", "", "x"))
+			c.send("Describe", "P")
+			c.send("Execute", "", any("0", "0", "0", "2"))
+			c.send("Sync")
+		case 2:
+			c.send("Bind", "", any("a", "b", "c"))
+			c.send("Execute", "")
+			c.send("Sync")
+		}
+	}
+	if c.r.IntN(3) == 0 { // as drivers do
+		c.send("Parse", "", "BEGIN READ ONLY")
+		c.send("Bind", "", "")
+		c.send("Execute", "")
+	}
+	run(any("BEGIN READ ONLY", "BEGIN READ ONLY", "rows 2 i0000", "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ"))
+	for range c.r.IntN(6) {
+		c.ids++
+		switch c.r.IntN(10) {
+		case 0:
+			c.send("Query", any("write 0", "fail r", "standby 0", "SAVEPOINT s", "SHOW pgpilot.freshness", "modes 0", "SET LOCAL a TO l1", "BEGIN", "SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN")+fmt.Sprintf(" i%04d", c.ids))
+		case 1:
+			c.group()
+		default:
+			run(fmt.Sprintf(any("rows 2 i%04d", "value 0 i%04d", "rows 40 i%04d", "recall 0 i%04d", "settings 0 i%04d"), c.ids))
+		}
+	}
+	run(any("COMMIT", "COMMIT", "ROLLBACK", "END", "COMMIT AND CHAIN"))
 }
 
 // prepared writes a sequence about prepared statements: few names and few texts,
@@ -157,7 +199,7 @@ func (c *writer) prepared() {
 	portal := func() string { return any("", "", "", "x") }
 	text := func() string {
 		return any("rows 2 p0", "rows 5 p1", "standby 0 pb", "value 0 p2", "value 0 p2", "rows 1 p3", "write 0 p4", "begin 0 p5", "commit 0 p6",
-			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "BEGIN", "BEGIN READ WRITE", "COMMIT", "ROLLBACK", "modes 0 pc")
+			"rollback 0 p7", "fail r p8", "unparsable 0 p9", "recall 0 pa", "BEGIN", "BEGIN READ ONLY", "BEGIN READ ONLY", "BEGIN READ WRITE", "COMMIT", "ROLLBACK", "modes 0 pc")
 	}
 	if c.once { // the unnamed statement is one that is to run once
 		c.send("Parse", "", text())
@@ -384,7 +426,8 @@ func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int
 	w.moves, w.tamper, w.o.blind = moves, tamper, blind
 	w.o.settings.PerSession = r.IntN(3) == 0
 	w.o.settings.LazyBegin = r.IntN(4) > 0
-	w.o.beginnings = session.Beginnings{Known: true, IdleInTransaction: time.Minute}
+	w.o.settings.ReadOnlyOnReplicas = r.IntN(4) > 0
+	w.o.beginnings = session.Beginnings{Known: true, IdleInTransaction: time.Minute, Isolation: settings.ReadCommitted}
 	w.o.settings.MaxStatements = 1 + r.IntN(4)
 	w.o.s.Start([]handoff.Parameter{{Name: "tz", Value: unset}})
 	w.o.perform()

@@ -269,7 +269,9 @@ func (e *steady) Verdict(*session.Session, []byte) (verdict.Verdict, bool) {
 	return verdict.Verdict{Kind: verdict.Read, Fingerprint: 1}, true
 }
 
-func (e *steady) Beginnings() session.Beginnings { return session.Beginnings{Known: true} }
+func (e *steady) Beginnings() session.Beginnings {
+	return session.Beginnings{Known: true, Isolation: settings.ReadCommitted}
+}
 
 func (e *steady) Current(verdict.Verdict) bool { return true }
 

@@ -20,8 +20,9 @@ type sequence struct {
 	verdict verdict.Verdict
 	// hint is what its statements ask for.
 	hint *hints
-	// own says that a message is about a statement that needs no server.
-	own bool
+	// own says that a message is about a statement that needs no server, portals, that a
+	// portal may be executed behind it.
+	own, portals bool
 	// parses are its Parse messages, with the place of their names; next is how many
 	// of them have been sent.
 	parses []parsed
@@ -95,6 +96,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			return more
 		}
 		msg = msg[:total]
+		q.portalsOf(typ, msg)
 		switch typ {
 		case wire.Parse:
 			if !s.surveyParse(msg) {

@@ -40,7 +40,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if s.retreating {
 		return s.fromRetreat(b)
 	}
-	if s.retry && s.missing == nil {
+	if s.retry && s.missing == nil && !s.owed.front().begins {
 		switch p, problem := outlook(b); {
 		case p == dying:
 			s.ServerLost(slot)
@@ -81,6 +81,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			break
 		}
 		what := lose
+		begins := s.retry && s.owed.front().begins
 		parts := s.owed.front().among
 		if err == nil && parts != nil {
 			show(used)
@@ -109,6 +110,9 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		}
 		used += n
 		s.fromServer = total - n
+		if begins && s.retry && s.fromServer == 0 && !s.owed.front().begins && s.held[slot].ok {
+			return used + s.FromServer(slot, b[used:]) // the statement's own answer begins
+		}
 		if parts != nil {
 			show(used)
 			s.succeeds(parts, typ)
@@ -193,6 +197,10 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return pass
 	case wire.NoticeResponse, wire.ErrorResponse:
 		last := all && farewell(typ, msg)
+		if last && s.block.replica && timedOut(msg) {
+			s.fatal = true
+			return pass
+		}
 		if last && (s.retry || s.phase != Busy && !s.bound(s.at)) {
 			return lose // and nobody needs to hear of it
 		}
@@ -352,6 +360,7 @@ func (s *Session) ready() {
 	}
 	s.follow()
 	s.emitMade()
+	s.ranThere()
 	if !s.inTransaction() && s.owed.syncs == 0 {
 		s.here = nil // portals end with their transaction
 		if s.owed.empty() {
@@ -403,8 +412,18 @@ func (s *Session) let(slot Slot, how Condition) {
 	case how == Clean && h.stepped:
 		how = Stepped
 	}
-	s.checkRelease(slot, how)
+	was := *h
 	*h = held{}
+	if slot == ReplicaSlot && s.block.replica {
+		switch how {
+		case Clean:
+			how = Open
+		case Stepped, Used: // two things would have to be done
+			how = Broken
+		}
+		s.leftReplica(&was)
+	}
+	s.checkRelease(slot, how)
 	if slot == s.at && s.fromClient > 0 {
 		s.discard = true
 	}
@@ -440,6 +459,7 @@ func (s *Session) Granted(g *Grant) {
 	if s.phase != Queued && s.phase != Login {
 		return
 	}
+	stays := s.goesOnIn(g)
 	h := &s.held[g.Slot]
 	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
 	h.timeline = g.Replayed.Timeline
@@ -470,6 +490,8 @@ func (s *Session) Granted(g *Grant) {
 	}
 	s.equipped = false
 	switch strange := s.others(); {
+	case stays:
+		s.proceed()
 	case *h.settings != s.set.List().Hash():
 		s.strange = strange
 		s.apply()
@@ -500,6 +522,9 @@ func (s *Session) proceed() {
 
 // runAgain sends the read that has failed elsewhere.
 func (s *Session) runAgain() {
+	run := forwarding{s: s}
+	s.sendBegin(&run, !s.extended)
+	run.flush()
 	s.enter(Busy)
 	if s.extended {
 		s.replayed, s.seq.next = 0, 0

@@ -23,6 +23,8 @@ type Settings struct {
 	PerSession bool
 	// LazyBegin has the server's BEGIN wait for a statement that needs a server.
 	LazyBegin bool
+	// ReadOnlyOnReplicas has transactions that are read only run on replicas.
+	ReadOnlyOnReplicas bool
 	// MaxText is the longest statement text that is judged, in bytes.
 	MaxText int
 	// MaxStatements is how many prepared statements a server connection keeps.
@@ -156,6 +158,8 @@ type Session struct {
 	// sweeps says that what is being answered may remove prepared statements, or
 	// change what statements mean that are parsed behind it.
 	sweeps bool
+	// retunes says that it changes what the session asks of the router.
+	retunes bool
 
 	owed answers
 	// blocked says that the client's next message must wait until the sequences before
@@ -204,6 +208,8 @@ func (s *Session) bound(slot Slot) bool {
 	switch {
 	case !h.ok:
 		return false
+	case slot == ReplicaSlot && s.block.replica && s.movable():
+		return s.fatal || s.phase == Busy && !s.retry // part of an answer has been shown
 	case slot == s.at && s.inTransaction():
 		return true
 	}
@@ -322,6 +328,7 @@ func (s *Session) acquire(r route.Request) {
 		r.Hinted = h.set.Routed()
 		r.Strict = r.Strict || len(h.tokens) > 0
 	}
+	s.inBlock(&r)
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil

@@ -28,6 +28,8 @@ var stories = []string{
 	`Query|begin 0 i1 / Query|SET a TO v1 / Close|Sp Parse|p|SAVEPOINT s Bind||p Sync / Execute Sync / Query|SET a TO v2 / Query|ROLLBACK TO s / Query|commit 0 i2 / Query|settings 0 i3`,
 	`Query|BEGIN ISOLATION LEVEL REPEATABLE READ / Query|COMMIT AND CHAIN / Query|modes 0 i1 / Query|COMMIT AND CHAIN / Query|modes 0 i2 / Query|COMMIT`,
 	`Query|BEGIN / Query|SET TRANSACTION READ ONLY / Query|modes 0 i1 / Query|ROLLBACK / Query|modes 0 i2`,
+	`Query|BEGIN READ ONLY / Query|rows 1 i1 / Query|SET TRANSACTION ISOLATION LEVEL SERIALIZABLE / Query|ROLLBACK`,
+	`Query|BEGIN READ ONLY / Query|value 0 i1 / Parse||rows 2 i2 Bind Execute Sync / Query|modes 0 i3 / Query|COMMIT AND CHAIN / Query|value 0 i4 / Query|COMMIT`,
 	`Parse||BEGIN READ WRITE Bind Execute Sync / Execute Sync / Query|ROLLBACK / Query|write 0 i1`,
 	`Query|BEGIN / Query|write 0 i1 / Query|COMMIT / Query|BEGIN / Query|ROLLBACK / Query|value 0 i2`,
 	`Query|begin 0 i0 / Parse||SELECT set_config('a','v1',false) Bind Sync / Execute Sync / Query|commit 0 i1 / Query|settings 0 i2`,

@@ -266,6 +266,9 @@ func (w *world) release(a session.Action) {
 	if a.How == session.Broken || p.dead {
 		return // of a server's last words on the way, the session cannot know
 	}
+	if a.How == session.Open {
+		w.rolledBack(p)
+	}
 	if !p.idle() {
 		broken("a connection in status %c, with %q to do and %q to say, is released %s", p.status, p.in, p.out, a.How)
 	}
@@ -293,12 +296,28 @@ func (w *world) release(a session.Action) {
 	w.pooled[a.Slot] = append(w.pooled[a.Slot], p)
 }
 
+// rolledBack ends the transaction of a connection that is released in one, as the pool
+// does.
+func (w *world) rolledBack(p *postgres) {
+	if p.status == wire.Idle {
+		broken("a connection without a transaction is released as one with")
+	}
+	p.in = append(p.in, message(wire.Query, "ROLLBACK\x00")...)
+	for p.step() {
+	}
+	if !bytes.HasSuffix(p.out, message(wire.ReadyForQuery, "I")) {
+		broken("a connection that is released says %q", p.out)
+	}
+	p.out = nil
+	p.statements.Queried()
+}
+
 // lend lends the connection that the request asks for.
 func (w *world) lend() {
 	r := w.queued
 	w.queued = nil
 	slot, reason := session.PrimarySlot, r.Reason
-	if r.Read && w.r.IntN(4) > 0 && !r.Tried.Has(1) && (!r.Strict || lsn.LSN(w.shows) >= r.Fence.LSN) {
+	if r.Read && w.r.IntN(4) > 0 && !r.Tried.Has(1) && (r.Only == 0 || r.Only.Has(1)) && (!r.Strict || lsn.LSN(w.shows) >= r.Fence.LSN) {
 		slot, reason = session.ReplicaSlot, route.ReasonRead
 	}
 	if w.conns[slot] == nil {

@@ -18,9 +18,8 @@ type barrier struct {
 	asked, answered bool
 	over            fence.Server
 	open            []uint64
-	// doubtful are those in doubt; ask has the replicas that are still to be asked.
-	doubtful []use
-	ask      []int
+	// gone is what servers may have shown that are not configured any more.
+	gone fence.Former
 }
 
 // use is one use of the primary.
@@ -32,37 +31,46 @@ type use struct {
 func (u use) waits() bool { return !u.c.closed && u.c.crosses && u.c.turn == u.turn }
 
 // line is what is known of a replica's run: what was in progress when it was first
-// asked may have been shown by the run before.
+// asked may have been shown by the run before. of are the uses that it is being asked
+// for, about the transactions about.
 type line struct {
-	run            int32
-	before         []uint64
-	known, listing bool
+	run    int32
+	former fence.Former
+	asking bool
+	about  []uint64
+	of     []use
 }
 
 // mustCross reports whether the client may use the connection only behind the barrier.
 func (r *router) mustCross(c *client, with *conn) bool {
 	b := with.srv.id
-	if !r.settings.Values.Mode.Remembers() || b != r.tracker.Table().Primary || c.over == (fence.Server{Backend: b, Run: with.run}) {
+	mode := c.request.Mode
+	if !mode.Remembers() || b != r.tracker.Table().Primary || c.over == (fence.Server{Backend: b, Run: with.run}) {
 		return false
 	}
 	_, aside := c.s.Aside()
-	return aside || r.settings.Values.Mode == fence.Linear
+	return aside || mode == fence.Linear
+}
+
+// from gives the replicas that count for the client, and notes them.
+func (b *barrier) from(c *client) fence.Set {
+	by, _ := c.s.Aside()
+	c.by, c.everyone = by, c.request.Mode == fence.Linear
+	if !c.everyone {
+		return fence.Set(0).With(by.Backend)
+	}
+	from := fence.Set(0)
+	for i := range servers {
+		if i != b.r.tracker.Table().Primary && !b.r.tracker.Free(i) {
+			from = from.With(i)
+			b.lineTo(i)
+		}
+	}
+	return from
 }
 
 func (b *barrier) join(c *client) {
-	by, _ := c.s.Aside()
-	c.by, c.everyone = by, b.r.settings.Values.Mode == fence.Linear
-	from := fence.Set(0).With(by.Backend)
-	if c.everyone {
-		from = 0
-		for i := range servers {
-			if i != b.r.tracker.Table().Primary {
-				from = from.With(i)
-				b.lineTo(i)
-			}
-		}
-	}
-	c.crossing.Begin(from)
+	c.crossing.Begin(b.from(c))
 	c.turn++
 	c.crosses = true
 	b.group.Join(use{c, c.turn}, &c.crossPlace)
@@ -77,6 +85,12 @@ func (b *barrier) lineTo(i int) *line {
 	return l
 }
 
+// leave notes that a server is not configured any more.
+func (b *barrier) leave(i int) {
+	b.gone.Begin()
+	b.lines[i] = line{}
+}
+
 // possible lists what can happen to the barrier.
 func (b *barrier) possible(add func(int, string, func())) {
 	switch {
@@ -84,19 +98,23 @@ func (b *barrier) possible(add func(int, string, func())) {
 		add(10, "barrier is read", b.read)
 	case b.answered:
 		add(10, "barrier arrives", b.arrive)
-	case len(b.ask) > 0:
-		add(10, "replica is asked", b.askOne)
-	case len(b.doubtful) > 0:
-		add(6, "barrier's round ends", b.endRound)
 	case b.group.Waiting() > 0 && b.r.tracker.Table().Primary != route.None:
 		add(10, "barrier is asked", b.start)
+	}
+	for i := range b.lines {
+		if b.lines[i].asking {
+			add(10, "replica answers", func() { b.tells(i) })
+		}
 	}
 }
 
 func (b *barrier) start() {
 	b.group.Start()
+	b.gone.Asked()
 	for i := range b.lines {
-		b.lines[i].listing = b.lines[i].run != 0 && !b.lines[i].known
+		if b.lines[i].run != 0 {
+			b.lines[i].former.Asked()
+		}
 	}
 	b.asked = true
 }
@@ -124,63 +142,57 @@ func (b *barrier) arrive() {
 		b.group.Fail()
 		return
 	}
+	b.gone.List(b.open)
 	for i := range b.lines {
-		l := &b.lines[i]
-		if l.listing {
-			l.before, l.known, l.listing = slices.Clone(b.open), true, false
-		}
-		l.before = slices.DeleteFunc(l.before, func(x uint64) bool { return !slices.Contains(b.open, x) })
+		b.lines[i].former.List(b.open)
 	}
+	var doubtful []use
 	for _, u := range b.group.Done() {
 		if !u.waits() {
 			continue
 		}
-		u.c.crossing.Open(b.open)
-		if u.c.crossing.Passed() {
+		x := &u.c.crossing
+		x.Open(b.open)
+		if x.From() == 0 {
+			x.Only(b.gone.May)
+		}
+		if x.Passed() {
 			b.pass(u.c)
 			continue
 		}
-		b.doubtful = append(b.doubtful, u)
+		doubtful = append(doubtful, u)
 	}
-	for i := range servers {
-		if len(b.doubtful) > 0 && i != b.over.Backend {
-			b.ask = append(b.ask, i)
+	for i := range b.lines {
+		if l := &b.lines[i]; len(doubtful) > 0 && i != b.over.Backend && !l.asking && !b.r.tracker.Free(i) {
+			l.asking, l.about, l.of = true, slices.Clone(b.open), slices.Clone(doubtful)
 		}
+	}
+	for _, u := range doubtful {
+		b.group.Join(u, &u.c.crossPlace)
 	}
 }
 
-// askOne is the question to a replica and its answer.
-func (b *barrier) askOne() {
-	i := b.ask[0]
-	b.ask = b.ask[1:]
+// tells is the answer of a replica.
+func (b *barrier) tells(i int) {
+	asked := b.lines[i]
+	b.lines[i].asking = false
 	srv := b.r.w.servers[i]
 	if !srv.up || srv.primary {
 		return
 	}
 	run := b.r.tracker.Observe(i, srv.incarnation())
 	l := b.lineTo(i)
-	for _, u := range b.doubtful {
+	for _, u := range asked.of {
 		c := u.c
 		if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {
 			continue
 		}
 		c.crossing.Unseen(i, func(x uint64) bool {
 			shown := slices.ContainsFunc(srv.log[:srv.visible], func(r record) bool { return uint64(r.id) == x })
-			return !shown && (!c.everyone || l.known && !slices.Contains(l.before, x))
+			return slices.Contains(asked.about, x) && !shown && (!c.everyone || !l.former.May(x) && !b.gone.May(x))
 		})
-	}
-}
-
-func (b *barrier) endRound() {
-	list := slices.Clone(b.doubtful)
-	b.doubtful = b.doubtful[:0]
-	for _, u := range list {
-		switch {
-		case !u.waits():
-		case u.c.crossing.Passed():
-			b.pass(u.c)
-		default:
-			b.group.Join(u, &u.c.crossPlace)
+		if c.crossing.Passed() {
+			b.pass(c)
 		}
 	}
 }

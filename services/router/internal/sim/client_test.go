@@ -15,6 +15,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // client is one session, with what the router keeps of it and what its client does.
@@ -52,6 +53,12 @@ type client struct {
 	op     consistency.Op
 	busy   bool
 	script []string
+	// reading says that the operation is a transaction of several reads, losses, how many
+	// failovers there had been when it began, reads, how many it has read, and shown, which
+	// versions.
+	reading       bool
+	losses, reads int
+	shown         [keys]int64
 }
 
 func newClient(r *router, number int) *client {
@@ -66,7 +73,9 @@ func newClient(r *router, number int) *client {
 
 func (c *client) Settings() *session.Settings { return &c.r.settings }
 
-func (c *client) Beginnings() session.Beginnings { return session.Beginnings{Known: true} }
+func (c *client) Beginnings() session.Beginnings {
+	return session.Beginnings{Known: true, Isolation: settings.ReadCommitted}
+}
 
 func (c *client) Current(verdict.Verdict) bool { return true }
 
@@ -214,12 +223,19 @@ func (c *client) lost(slot session.Slot) {
 func (c *client) begin() {
 	w := c.r.w
 	key := int32(w.r.IntN(keys))
-	c.busy = true
+	c.busy, c.reading = true, false
 	c.op = consistency.Op{Key: key, Invoke: w.now()}
 	if w.r.IntN(5) < 3 {
 		c.script = append(c.script[:0], fmt.Sprintf("R %d", key))
-		if w.r.IntN(4) == 0 { // which is the primary's to answer
+		if w.r.IntN(4) == 0 || w.rough && w.r.IntN(2) == 0 { // which is the primary's to answer
 			c.script = append(c.script[:0], "BEGIN", fmt.Sprintf("R %d", key), "COMMIT")
+		} else if w.r.IntN(3) == 0 {
+			c.reading, c.losses, c.reads, c.shown = true, w.counts.losses+w.counts.promotions, 0, [keys]int64{}
+			c.script = append(c.script[:0], "BEGIN READ ONLY")
+			for range 2 + w.r.IntN(3) {
+				c.script = append(c.script, fmt.Sprintf("R %d", w.r.IntN(keys)))
+			}
+			c.script = append(c.script, "COMMIT")
 		}
 		c.send()
 		return
@@ -246,6 +262,9 @@ func (c *client) begin() {
 func (c *client) send() {
 	text := c.script[0]
 	c.script = c.script[1:]
+	if c.reading && text[1] == ' ' {
+		c.op.Key, c.op.Invoke = int32(number(text[2:])), c.r.w.now()
+	}
 	c.step(func() { c.fromClient = wire.AppendQuery(c.fromClient, text) })
 }
 
@@ -292,7 +311,9 @@ func (c *client) listen() {
 
 // answered takes the answer to one statement.
 func (c *client) answered(row, code string) {
-	if row != "" {
+	if c.reading && row != "" {
+		c.hasRead(strings.Fields(row))
+	} else if row != "" {
 		f := strings.Fields(row)
 		c.op.Version = number(f[1])
 		c.op.Server, c.op.Run = int32(number(f[2])), int32(number(f[3]))
@@ -325,9 +346,31 @@ func (c *client) answered(row, code string) {
 	}
 }
 
+// hasRead records a read of a transaction that only reads. Within it nothing goes back,
+// whatever the mode, unless something is lost.
+func (c *client) hasRead(f []string) {
+	w := c.r.w
+	op := c.op
+	op.Value, op.Version = number(f[0]), number(f[1])
+	op.Server, op.Run, op.Return = int32(number(f[2])), int32(number(f[3])), w.now()
+	if op.Version < c.shown[op.Key] && c.losses == w.counts.losses+w.counts.promotions {
+		broken("a transaction reads version %d of key %d behind version %d", op.Version, op.Key, c.shown[op.Key])
+	}
+	c.shown[op.Key] = op.Version
+	c.reads++
+	if c.reads == 1 || !w.servers[op.Server].primary || c.r.settings.Values.Mode != fence.Linear {
+		// In linear, on the primary, the block's first statement there decides.
+		c.log.Add(op)
+		w.counts.operation(&op, c.r)
+	}
+}
+
 // end records the operation.
 func (c *client) end() {
 	c.busy = false
+	if c.reading {
+		return
+	}
 	if c.op.Outcome != consistency.OK {
 		c.op.Version = 0
 	}

@@ -19,6 +19,8 @@ import (
 //	A key value    writes, and does not wait (synchronous_commit = off)
 //	C key value    a procedure that commits a write and then fails
 //	BEGIN, COMMIT, ROLLBACK
+//
+// In the extended protocol it takes BEGIN, and SELECT without anything to select.
 type conn struct {
 	srv *server
 	// run is the tracker's number of the incarnation that the connection belongs to.
@@ -33,6 +35,8 @@ type conn struct {
 	status byte
 	writes *record
 	async  bool
+	// parsed is the unnamed statement.
+	parsed string
 	// saw is what the last read showed, of a replica.
 	saw []record
 
@@ -47,20 +51,21 @@ func (s *server) connect() *conn {
 	return c
 }
 
-// query gives the text at the head of what the server has to do, if it is there.
-func (c *conn) query() (text string, total int, ok bool) {
+// head gives the message at the head of what the server has to do, if it is there, and
+// its text if it is a query.
+func (c *conn) head() (typ byte, text string, total int, ok bool) {
 	if len(c.in) == 0 {
-		return "", 0, false
+		return 0, "", 0, false
 	}
-	_, total, err := wire.Header(c.in)
+	typ, total, err := wire.Header(c.in)
 	if err != nil {
 		broken("a server is sent nonsense: %v", err)
 	}
 	if total == 0 || total > len(c.in) {
-		return "", 0, false
+		return 0, "", 0, false
 	}
-	b, ok := wire.QueryText(c.in[:total])
-	return string(b), total, ok
+	b, _ := wire.QueryText(c.in[:total])
+	return typ, string(b), total, true
 }
 
 // runs reports whether the backend can make a step.
@@ -68,9 +73,9 @@ func (c *conn) runs() bool {
 	if c.dead || c.waiting {
 		return false
 	}
-	text, _, ok := c.query()
-	if !ok {
-		return false
+	typ, text, _, ok := c.head()
+	if !ok || typ != wire.Query {
+		return ok
 	}
 	f := strings.Fields(text)
 	switch f[0] {
@@ -89,9 +94,14 @@ func number(s string) int64 {
 	return n
 }
 
-// step executes the query at the head.
+// step executes the message at the head.
 func (c *conn) step() {
-	text, total, _ := c.query()
+	typ, text, total, _ := c.head()
+	if typ != wire.Query {
+		c.extended(typ, c.in[wire.HeaderSize:total])
+		c.in = c.in[total:]
+		return
+	}
 	c.in = c.in[total:]
 	f := strings.Fields(text)
 	switch f[0] {
@@ -119,6 +129,30 @@ func (c *conn) step() {
 		c.write(f[0], int32(number(f[1])), number(f[2]))
 	default:
 		broken("a server is sent %q", text)
+	}
+}
+
+// extended executes a message of the extended protocol.
+func (c *conn) extended(typ byte, body []byte) {
+	switch typ {
+	case wire.Parse:
+		c.parsed = strings.Trim(string(body), "\x00")
+		c.out = append(c.out, must(&pgproto3.ParseComplete{})...)
+	case wire.Bind:
+		c.out = append(c.out, must(&pgproto3.BindComplete{})...)
+	case wire.Execute:
+		switch {
+		case strings.HasPrefix(c.parsed, "BEGIN"):
+			c.status = wire.InTransaction
+			c.out = append(c.out, must(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})...)
+		case c.parsed == "SELECT":
+			c.out = append(c.out, must(&pgproto3.DataRow{})...)
+			c.out = append(c.out, must(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})...)
+		default:
+			broken("a server is sent %q with the extended protocol", c.parsed)
+		}
+	default:
+		broken("a server is sent a message of type %q", typ)
 	}
 }
 

@@ -18,7 +18,9 @@ const (
 	answers  = "services/router/internal/session/server.go"
 	reads    = "services/router/internal/fence/reads.go"
 	crossing = "services/router/internal/fence/crossing.go"
+	former   = "services/router/internal/fence/former.go"
 	fencing  = "services/router/internal/session/fencing.go"
+	block    = "services/router/internal/session/readonly.go"
 	pick     = "services/router/internal/route/pick.go"
 	loop     = "services/router/internal/sim/router_test.go"  // the rules of package engine
 	rounds   = "services/router/internal/sim/barrier_test.go" // those of its barrier
@@ -27,16 +29,18 @@ const (
 // within is in how many courses a mutant has to be found.
 const within = "10000"
 
-// wrong is a mutant and the mode it breaks.
+// wrong is a mutant and the mode it breaks, or the test that finds it where courses take
+// too long to.
 type wrong struct {
 	mutant.Mutant
 	mode string
+	test string
 }
 
 func mutants() []wrong {
 	mode := "strict"
 	one := func(name, file, before, after string) wrong {
-		return wrong{mutant.Mutant{Name: name, Edits: []mutant.Edit{{File: file, Old: before, New: after}}}, mode}
+		return wrong{Mutant: mutant.Mutant{Name: name, Edits: []mutant.Edit{{File: file, Old: before, New: after}}}, mode: mode}
 	}
 	list := []wrong{
 		one("no fence", position,
@@ -56,29 +60,40 @@ func mutants() []wrong {
 			"			s.fatal = s.fatal || last\n			if s.written && s.status == wire.Idle {\n				s.written = false\n				s.fence.Settle(s.fence.Mark(), s.fence.Position(), s.held[s.at].by)\n			}\n"),
 		one("a standby taken for the primary", loop, "if b == r.tracker.Table().Primary && !srv.primary {", "if false {"),
 		one("a decision kept over a wait", loop, "if r.fits(c, made) {", "if true {"),
+		one("a transaction goes on on the primary without the barrier", block, "r.Mode = max(r.Mode, fence.Causal)", "r.Mode = max(r.Mode, fence.Relaxed)"),
+		one("a transaction goes on on any replica", block, "		r.Only, r.Run = route.Set(0).With(by.Backend), by.Run\n", "		_ = by\n"),
 	}
 	mode = "causal"
 	list = append(list,
-		wrong{mutant.Mutant{Name: "replay position as an upper bound of what was seen", Edits: []mutant.Edit{
+		wrong{mode: mode, Mutant: mutant.Mutant{Name: "replay position as an upper bound of what was seen", Edits: []mutant.Edit{
 			{File: answers, Old: "	h.timeline = g.Replayed.Timeline\n", New: "	h.timeline = g.Replayed.Timeline\n	if g.Slot == ReplicaSlot {\n		s.fence.Raise(g.Replayed)\n	}\n"},
 			{File: fencing, Old: "moved := s.fence.Saw(h.by, on)", New: "moved := on == 1<<31"},
-		}}, mode},
+		}}},
 		one("what was seen settled by a probe from before the read's end", reads,
 			"	s.clock++\n	s.seen, s.home, s.timeline = s.clock, by, on\n", "	s.seen, s.home, s.timeline = s.clock, by, on\n"),
 	)
 	list = append(list,
 		one("what was seen is not remembered", state, " && (m < Causal || s.seen <= s.settled)", ""),
 		one("a replica that has restarted taken for the one that was read", pick, "|| b.Run != r.Run)", ")"),
+		one("no word before an answer that may be older", loop, "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
 		one("no visibility barrier for causal", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("the next run of a replica speaks for the one that was read", rounds, "if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {", "if run++; !u.waits() || !c.everyone && c.by.Backend != i {"),
 	)
 	mode = "linear"
+	for _, m := range []wrong{
+		one("a replica that has restarted speaks for its former run", rounds, "(!c.everyone || !l.former.May(x) && !b.gone.May(x))", "(!c.everyone || !b.gone.May(x) && l != nil)"),
+		one("nobody speaks for a replica that is not configured any more", former, "func (f *Former) Begin() { f.known, f.listing = false, false }", "func (f *Former) Begin() {}"),
+	} {
+		m.test = "TestWhatCannotBeAskedStaysInDoubt"
+		list = append(list, m)
+	}
 	return append(list,
+		one("a transaction on a replica sees what its first statement has seen", block, "	case s.stays() && s.movable():\n		s.read()\n", "	case s.stays() && s.movable():\n		s.enter(Granted)\n"),
 		one("a linear read settled by a probe from before its arrival", reads, "{ s.clock++; s.arrived = s.clock }", "{ s.arrived = s.clock }"),
 		one("no visibility barrier", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("a barrier that takes transactions in progress for ended", crossing, "		for _, x := range xids {\n			c.doubts", "		for _, x := range xids[:0] {\n			c.doubts"),
-		one("a barrier only for who has read a replica", rounds, "return aside || r.settings.Values.Mode == fence.Linear", "return aside"),
-		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(from)\n", "c.crossing.Begin(from)\n	c.crossing.Open(nil)\n"),
+		one("a barrier only for who has read a replica", rounds, "return aside || mode == fence.Linear", "return aside"),
+		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(b.from(c))\n", "c.crossing.Begin(b.from(c))\n	c.crossing.Open(nil)\n"),
 	)
 }
 
@@ -111,6 +126,12 @@ func TestMutants(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "sim.test")
 			if err := m.Build(t.Context(), root, t.TempDir(), "services/router/internal/sim", program, "test", "-c"); err != nil {
 				t.Fatal(err)
+			}
+			if m.test != "" {
+				if out, err := exec.CommandContext(t.Context(), program, "-test.run", "^"+m.test+"$").CombinedOutput(); err == nil || strings.Contains(string(out), "panic") {
+					t.Errorf("%s ends with %v:\n%s", m.test, err, out)
+				}
+				return
 			}
 			out, err := exec.CommandContext(t.Context(), program, "-test.run", "^TestCourses$/^"+m.mode+"$", "-schedules", within).CombinedOutput()
 			if err == nil {

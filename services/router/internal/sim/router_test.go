@@ -6,6 +6,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
@@ -35,7 +36,9 @@ func newRouter(w *world, mode fence.Mode) *router {
 	tracker := topology.New(names, topology.Settings{
 		StaleAfter: time.Second, Breaker: breaker.Settings{Base: 50 * time.Millisecond, Max: time.Second, Random: w.r.Float64},
 	})
-	r := &router{w: w, tracker: tracker, settings: session.Settings{Values: override.Values{Mode: mode}, MaxText: 1 << 10, MaxStatements: 4}}
+	r := &router{w: w, tracker: tracker, settings: session.Settings{
+		Values: override.Values{Mode: mode}, MaxText: 1 << 10, MaxStatements: 4, LazyBegin: true, ReadOnlyOnReplicas: true,
+	}}
 	r.probe.r, r.barrier.r = r, r
 	return r
 }
@@ -98,6 +101,16 @@ func (r *router) held(c *client, q *route.Request) *conn {
 		if p := c.conns[session.PrimarySlot]; p != nil && p.srv.id == r.tracker.Table().Primary {
 			return p
 		}
+		return nil
+	}
+	s := c.conns[session.ReplicaSlot]
+	switch {
+	case s == nil:
+	case s.run == r.tracker.Run(s.srv.id) && route.Eligible(r.tracker.Table(), q, s.srv.id):
+		return s
+	case !q.Tried.Has(s.srv.id) && r.tracker.Table().Backends[s.srv.id].Healthy:
+		*q = route.Request{Reason: route.ReasonFenceFallback, Mode: q.Mode, Strict: q.Strict, Fence: q.Fence, Tried: q.Tried, Turn: q.Turn}
+		return c.conns[session.PrimarySlot]
 	}
 	return nil
 }
@@ -145,6 +158,13 @@ func (r *router) release(c *client, slot session.Slot, how session.Condition) {
 	if how == session.Broken || with.dead || len(with.out) > 0 {
 		with.close()
 		return
+	}
+	if how == session.Open {
+		if with.status == wire.Idle || len(with.in) > 0 {
+			broken("a connection in status %c, with %q to do, is released in a transaction", with.status, with.in)
+		}
+		with.status, with.writes = wire.Idle, nil // ROLLBACK
+		with.statements.Queried()
 	}
 	if how == session.Clean && (with.status != 'I' || len(with.in) > 0) {
 		broken("a connection in status %c, with %q to do, is released as clean", with.status, with.in)
@@ -238,6 +258,45 @@ func (r *router) topology(m *bus.Topology) {
 		for _, c := range r.clients {
 			c.follow()
 		}
+	}
+}
+
+// leave takes a server out of use that nobody uses at the moment, if all others are in use.
+func (r *router) leave(i int) {
+	uses := func(c *client) bool {
+		of := func(with *conn) bool { return with != nil && with.srv.id == i }
+		return of(c.conns[0]) || of(c.conns[1]) || c.asks && c.waits == i
+	}
+	if i == r.tracker.Table().Primary || r.left() >= 0 || slices.ContainsFunc(r.clients, uses) || r.probe.open != nil && r.probe.server.Backend == i {
+		return
+	}
+	for _, c := range r.idle[i] {
+		c.close()
+	}
+	r.idle[i] = nil
+	r.tracker.Leave(i)
+	r.tracker.Release(i)
+	r.barrier.leave(i)
+}
+
+// left gives the server that is not in use, -1 for none.
+func (r *router) left() int {
+	for i := range servers {
+		if r.tracker.Free(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// ofConfiguration lists what can happen to the configuration.
+func (r *router) ofConfiguration(add func(int, string, func())) {
+	if i := r.left(); i >= 0 {
+		add(1, "replica is configured again", func() {
+			if at, ok := r.tracker.Add(r.w.servers[i].name, r.w.time()); !ok || at != i {
+				broken("server %d is taken up as %d", i, at)
+			}
+		})
 	}
 }
 

@@ -37,6 +37,8 @@ type world struct {
 	// rough courses have commits that wait long for a synchronous standby, and replicas
 	// that fail meanwhile or stand still.
 	rough bool
+	// leaves says that replicas leave the configuration in it, too.
+	leaves bool
 }
 
 // counts say what a course was made of.
@@ -61,7 +63,7 @@ func (c *counts) operation(op *consistency.Op, r *router) {
 
 // newWorld has sessions of a mode.
 func newWorld(seed uint64, mode string) *world {
-	w := &world{r: rand.New(rand.NewPCG(seed, 3)), timeline: 1, rough: seed%3 == 0, trace: func(string, ...any) {}}
+	w := &world{r: rand.New(rand.NewPCG(seed, 3)), timeline: 1, rough: seed%3 == 0, leaves: seed%2 == 0, trace: func(string, ...any) {}}
 	for i := range servers {
 		s := &server{w: w, id: i, name: fmt.Sprint("s", i), up: true, primary: i == 0}
 		s.inc.SystemID = 7
@@ -136,6 +138,7 @@ func (w *world) possible(list []happening) []happening {
 	add := func(weight int, name string, do func()) { list = append(list, happening{weight, name, do}) }
 	w.ofClients(add)
 	w.ofServers(add)
+	w.router.ofConfiguration(add)
 	w.router.barrier.possible(add)
 	p := &w.router.probe
 	switch {
@@ -254,10 +257,17 @@ func (w *world) ofServers(add func(int, string, func())) {
 			w.fault(add, "replica stops", s.stop)
 			w.fault(add, "replica crashes", crash)
 			if w.rough && p != nil && len(p.pending) > 0 && p.pending[0].slow {
-				add(2, "replica crashes", crash)
+				if w.leaves {
+					add(6, "replica leaves the configuration", func() { w.router.leave(s.id) })
+				} else {
+					add(6, "replica crashes", crash)
+				}
 			}
 			if p != nil {
 				w.fault(add, "replica is rebuilt", func() { s.rebuild(p) })
+			}
+			if w.leaves {
+				w.fault(add, "replica leaves the configuration", func() { w.router.leave(s.id) })
 			}
 		}
 	}
