@@ -28,12 +28,17 @@ func (e *Engine) connections(backend int) int {
 	return n
 }
 
+// crowded reports whether a server has as many connections as it may have of this router.
+func (e *Engine) crowded(backend int) bool {
+	most := e.capacity()
+	return most != 0 && e.connections(backend) >= most
+}
+
 // room reports whether the server may have one more connection, making room by
 // closing the one that has been idle for longest, of whichever pool.
 func (p *site) room() bool {
 	e, backend := p.e, p.key.Backend
-	most := e.capacity()
-	if most == 0 || e.connections(backend) < most {
+	if !e.crowded(backend) {
 		return true
 	}
 	var from *site
