@@ -146,8 +146,8 @@ func (p *Pool) giveBack(w *worker, long bool) {
 	}
 	switch {
 	case worn:
-		w.end()
 		p.opts.Metrics.ended("worn")
+		go w.end() // its keeper waits for that, the answer need not
 	case p.ctx.Err() != nil:
 		w.end()
 	default:

@@ -38,7 +38,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		CPU:        time.Second,
-		Wall:       20 * time.Second,
+		Wall:       time.Minute,
 		Queue:      2 * time.Second,
 		Memory:     384 << 20,
 		Tree:       4 << 20,

@@ -154,16 +154,18 @@ func (c *watch) Read(b []byte) (int, error) {
 		if c.w.cpu()-c.cpu >= c.w.limits.CPU || time.Since(c.began) >= c.w.limits.Wall {
 			return 0, errLate
 		}
-		if !c.w.receded {
+		if used := c.w.cpu() - c.cpu; used >= tedious/2 && !c.w.receded {
 			c.w.recede()
 		}
-		c.look = c.w.limits.CPU
+		if c.w.receded {
+			c.look = c.w.limits.CPU
+		}
 		c.wait()
 	}
 }
 
-// tedious is how long a text may occupy a worker before it makes room for others: a
-// hundred times what the parser takes for an ordinary one.
+// tedious is after how long a worker is looked at: if it has computed for half of that,
+// fifty times what an ordinary text takes, it makes room for others.
 const tedious = 10 * time.Millisecond
 
 // humble is a priority that leaves about nine tenths of a contended processor to others

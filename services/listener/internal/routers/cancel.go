@@ -47,16 +47,29 @@ func (f *Fleet) Cancel(ctx context.Context, key handoff.CancelKey, over func(fou
 	defer stop()
 	var sends sync.WaitGroup
 	defer sends.Wait()
-	for {
+	for round := 1; ; round++ {
 		moves := f.moves()
-		found := f.cancelParked(ctx, key, &sends) || f.kin.Cancel(ctx, key) || f.cancelAtRouters(ctx, key, &sends)
-		if found || ctx.Err() != nil || f.moves() == moves {
+		found := f.cancelParked(ctx, key, &sends) || f.cancelElsewhere(ctx, key, &sends)
+		if found || ctx.Err() != nil || round == maxRounds || f.moves() == moves {
 			over(found)
+			stop() // who has not answered yet need not
 			return
 		}
 		// A session has moved meanwhile: it may be where was asked before it came.
 	}
 }
+
+// cancelElsewhere asks the routers and the other listeners at once: one of either that hangs
+// must not keep the others from being asked.
+func (f *Fleet) cancelElsewhere(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found bool) {
+	answers := make(chan bool, 2)
+	sends.Go(func() { answers <- f.kin.Cancel(ctx, key) })
+	sends.Go(func() { answers <- f.cancelAtRouters(ctx, key, sends) })
+	return <-answers || <-answers
+}
+
+// maxRounds is how often a session is looked for of which nobody knows, while others move.
+const maxRounds = 5
 
 // answerCancel tells a router that a request which it has sent on is over.
 func (f *Fleet) answerCancel(l *link, request uint64, found bool) {

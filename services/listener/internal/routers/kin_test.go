@@ -313,3 +313,37 @@ func TestRoutersSendOnWhoIsToLeave(t *testing.T) {
 		t.Errorf("%+v, %v", leave, err)
 	}
 }
+
+// A request that comes before the record has left is sent behind it.
+func TestCancelRequestsWaitForTheRecord(t *testing.T) {
+	s := newStage(t)
+	b := s.router("b")
+	s.state.Lock()
+	p := &parked{Parcel: &handoff.Parcel{Session: "x", Cancel: key, Unread: true}}
+	for l := range s.state.links {
+		p.to = l
+	}
+	s.state.parked["x"] = p
+	s.metrics.parked.Inc()
+	s.state.Unlock()
+	over := s.cancels()
+	s.await("it is kept", func() bool {
+		s.state.Lock()
+		defer s.state.Unlock()
+		return len(p.behind) == 1
+	})
+	s.follow(p)
+	var c handoff.Cancel
+	if err := b.expect(handoff.TypeCancel).Unmarshal(&c); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !<-over || !p.canceled {
+		t.Error("it is lost")
+	}
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.dropLocked(p)
+}

@@ -46,8 +46,12 @@ func (s *server) idleLease(c *client) handoff.Lease {
 // want one, and would only take them from others.
 const spareFor = time.Second
 
-// hurries reports whether the session is likely to want a connection at once.
+// hurries reports whether the session is likely to want a connection at once that this
+// router has no use for.
 func (c *client) hurries() bool {
+	if !c.e.stopping {
+		return false
+	}
 	switch c.s.Phase() {
 	case session.Judging, session.Settling, session.Queued:
 		return true
@@ -203,11 +207,28 @@ func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a sessio
 	return a, nil
 }
 
+// unwelcome says why a spare connection is of no use here: the server has as many as it may
+// have, or it has ended this one on the way, when nobody watched it.
+func (e *Engine) unwelcome(backend, fd int) error {
+	if e.crowded(backend) {
+		return fmt.Errorf("take spare connection over: %s has no room for it", e.servers[backend].name)
+	}
+	if !poll.Silent(fd) {
+		return fmt.Errorf("take spare connection over: %s has ended it", e.servers[backend].name)
+	}
+	return nil
+}
+
 // takeLease takes one.
 func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error) {
 	i := e.backendOf(l)
 	if i < 0 { // it was there when the session was admitted
 		return nil, fmt.Errorf("take connection over: %s is no server of this router any more", l.Backend)
+	}
+	if l.Spare {
+		if err := e.unwelcome(i, fd); err != nil {
+			return nil, err
+		}
 	}
 	p := e.siteOf(i, c.login)
 	s := &server{site: p, pid: l.PID, secret: l.Secret, params: l.Parameters, served: true}

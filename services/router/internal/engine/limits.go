@@ -28,12 +28,17 @@ func (e *Engine) connections(backend int) int {
 	return n
 }
 
+// crowded reports whether a server has as many connections as it may have of this router.
+func (e *Engine) crowded(backend int) bool {
+	most := e.capacity()
+	return most != 0 && e.connections(backend) >= most
+}
+
 // room reports whether the server may have one more connection, making room by
 // closing the one that has been idle for longest, of whichever pool.
 func (p *site) room() bool {
 	e, backend := p.e, p.key.Backend
-	most := e.capacity()
-	if most == 0 || e.connections(backend) < most {
+	if !e.crowded(backend) {
 		return true
 	}
 	var from *site
@@ -94,9 +99,14 @@ func (e *Engine) aged(c *pool.Conn, pid uint32) bool {
 	return e.now.Sub(c.Made) > most*9/10+most/5*time.Duration(pid%100)/100
 }
 
-// loginsInUse gives the logins that had a connection within pool.idle_timeout, each
-// with the startup parameters of the last one.
-func (e *Engine) loginsInUse() map[upstream.Login]string {
+// lastUse is when a login had its last connection, and with which startup parameters.
+type lastUse struct {
+	at      time.Time
+	startup string
+}
+
+// loginsInUse gives the logins that had a connection within pool.idle_timeout.
+func (e *Engine) loginsInUse() map[upstream.Login]lastUse {
 	used := map[upstream.Login]*site{}
 	for k, p := range e.pools {
 		l := upstream.Login{User: k.User, Database: k.Database}
@@ -104,9 +114,9 @@ func (e *Engine) loginsInUse() map[upstream.Login]string {
 			used[l] = p
 		}
 	}
-	out := make(map[upstream.Login]string, len(used))
+	out := make(map[upstream.Login]lastUse, len(used))
 	for l, p := range used {
-		out[l] = p.startup
+		out[l] = lastUse{p.used, p.startup}
 	}
 	return out
 }
@@ -115,7 +125,7 @@ func (e *Engine) loginsInUse() map[upstream.Login]string {
 // ended runs, makes those that a pool is to have at least, and forgets pools nobody
 // uses.
 func (e *Engine) tendPools() {
-	var inUse map[upstream.Login]string
+	var inUse map[upstream.Login]lastUse
 	least := 0
 	if e.cfg.Pool.MinSize > 0 {
 		inUse, least = e.loginsInUse(), e.routers.of(e.cfg.Pool.MinSize)
@@ -141,14 +151,15 @@ func (e *Engine) tendPools() {
 			delete(e.pools, k)
 		}
 	}
-	for l, startup := range inUse {
-		l.Startup = startup
-		e.warm(l, least)
+	for l, last := range inUse {
+		l.Startup = last.startup
+		e.warm(l, least, last)
 	}
 }
 
-// warm makes what the login's pools are to have at least, in nobody's way.
-func (e *Engine) warm(l upstream.Login, least int) {
+// warm makes what the login's pools are to have at least, in nobody's way. One that has
+// just been forgotten, all its connections being too old, is as used as it was.
+func (e *Engine) warm(l upstream.Login, least int, last lastUse) {
 	t := e.tracker.Table()
 	for i := range t.Backends {
 		b := &t.Backends[i]
@@ -157,6 +168,9 @@ func (e *Engine) warm(l upstream.Login, least int) {
 			continue
 		}
 		p := e.siteOf(i, l)
+		if p.used.IsZero() {
+			p.used, p.startup = last.at, last.startup
+		}
 		for !p.retry.Active() && (e.capacity() == 0 || e.connections(i) < e.capacity()) && p.Warm(l.Startup, least) {
 			p.connect(l.Startup)
 		}

@@ -46,6 +46,18 @@ func Readable(fd int) bool {
 	}
 }
 
+// Silent reports whether the peer has neither sent anything that is unread nor closed its
+// side.
+func Silent(fd int) bool {
+	var first [1]byte
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&first[0])), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+		if errno != unix.EINTR {
+			return errno == unix.EAGAIN
+		}
+	}
+}
+
 // Send writes what fits, without blocking and without a SIGPIPE.
 func Send(fd int, b []byte) (int, Status) {
 	for {

@@ -259,3 +259,26 @@ func TestMillisRoundsUp(t *testing.T) {
 		}
 	}
 }
+
+// A connection that has been watched by nobody may have ended meanwhile.
+func TestSilent(t *testing.T) {
+	a, b := pair(t)
+	if !Silent(a) {
+		t.Error("nothing has been said, and nobody has gone")
+	}
+	if _, st := Send(b, []byte("x")); st != OK {
+		t.Fatal(st)
+	}
+	if Silent(a) {
+		t.Error("something is unread")
+	}
+	var buf [4]byte
+	if _, st := Recv(a, buf[:]); st != OK || !Silent(a) {
+		t.Errorf("all is read: %v", st)
+	}
+	_ = unix.Close(b)
+	if Silent(a) {
+		t.Error("the other end is closed")
+	}
+	_ = unix.Close(a)
+}

@@ -236,10 +236,10 @@ func (p *Pool[C, W]) Put(c C, now time.Time) (next W, given bool) {
 
 // InTheWay reports whether a lent connection takes the place of one that can only be
 // made when it is gone: whoever has waited longest for its like wants a newer one, none
-// is being made, and the pool is full.
-func (p *Pool[C, W]) InTheWay(c C) bool {
+// is being made, and the pool is full, or full says that something else is.
+func (p *Pool[C, W]) InTheWay(c C, full bool) bool {
 	pc := c.Pooled()
-	if len(p.waiters) == 0 || p.Size() < p.Max || p.making[pc.Startup] > 0 {
+	if len(p.waiters) == 0 || p.Size() < p.Max && !full || p.making[pc.Startup] > 0 {
 		return false
 	}
 	for i := range p.waiters {

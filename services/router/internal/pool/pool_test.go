@@ -281,14 +281,18 @@ func TestWhoHasLostAConnectionGetsANewerOne(t *testing.T) {
 	old, oldToo := from(then), from(then)
 	p.Wait(Waiter[int]{Startup: "a", For: 1, Since: now})
 	p.Wait(Waiter[int]{Startup: "a", For: 2})
-	if !p.InTheWay(old) {
+	if !p.InTheWay(old, false) {
 		t.Fatal("there is no room for the newer one")
 	}
+	if p.Max++; p.InTheWay(old, false) || !p.InTheWay(old, true) {
+		t.Fatal("there is room here, but may be none on the server")
+	}
+	p.Max--
 	p.Drop() // it is closed
 	if startup, _, _, ok := p.Connect(); !ok || startup != "a" {
 		t.Fatal("a newer one should be made")
 	}
-	if p.InTheWay(oldToo) {
+	if p.InTheWay(oldToo, false) {
 		t.Fatal("a newer one is on its way")
 	}
 	if who, got := p.Put(oldToo, now); !got || who != 2 {

@@ -259,6 +259,7 @@ func (st *Statement) formatted(formats []int16) *Statement {
 		return st
 	}
 	portal := *st
+	portal.body = bytes.Clone(st.body) // st may be used for another text
 	portal.local.formats = formats
 	return &portal
 }

@@ -238,6 +238,9 @@ func (s *Session) query(total int, rest []byte) int {
 		return total
 	}
 	if s.resolve() {
+		if s.among != nil {
+			s.verdict.Kind = verdict.Write // whatever it executes
+		}
 		s.route()
 	}
 	return 0

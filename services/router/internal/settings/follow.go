@@ -21,7 +21,11 @@ func Follow(text []byte) (cs []Command, ok bool) {
 		if !p.entire() {
 			return nil, false
 		}
+		transaction := p.transaction()
 		c, ok := p.command()
+		if !ok && transaction {
+			return nil, false // a name that is not read here, for one
+		}
 		if !ok {
 			c = Command{Kind: Other}
 		}
@@ -35,6 +39,17 @@ func Follow(text []byte) (cs []Command, ok bool) {
 		return []Command{}, true
 	}
 	return cs, true
+}
+
+// transaction reports whether the statement at hand is one about a transaction block or a
+// savepoint.
+func (p *parser) transaction() bool {
+	for _, word := range [...]string{"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"} {
+		if p.peek(word) {
+			return true
+		}
+	}
+	return false
 }
 
 // entire reports whether the statement at hand is all of one: CREATE FUNCTION has

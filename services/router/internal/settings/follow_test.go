@@ -18,6 +18,8 @@ func TestFollow(t *testing.T) {
 		"SELECT 'a; COMMIT":                                                              nil,
 		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; ROLLBACK": nil,
 		"CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2); ROLLBACK":              nil,
+		`ROLLBACK TO U&"\0061"`:                                                          nil,
+		`SELECT 1; SAVEPOINT U&"\0061"`:                                                  nil,
 		"SELECT (1); ROLLBACK":                                                           {Other, Rollback},
 		"COMMIT; SELECT 1" + longComment:                                                 nil,
 	} {
