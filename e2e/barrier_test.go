@@ -39,7 +39,7 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		slow.run("WITH w AS (INSERT INTO passed VALUES (3, 0) RETURNING k) SELECT pg_sleep(600) FROM w")
+		_, _ = slow.run("WITH w AS (INSERT INTO passed VALUES (3, 0) RETURNING k) SELECT pg_sleep(600) FROM w")
 	}()
 	defer func() {
 		watch.must("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'WITH w AS%'")

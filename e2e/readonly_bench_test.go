@@ -32,14 +32,14 @@ func BenchmarkReadOnlyTransactions(b *testing.B) {
 				var mine []time.Duration
 				for n := s; time.Now().Before(until); n++ {
 					start := time.Now()
-					c.run("BEGIN READ ONLY")
+					c.must("BEGIN READ ONLY")
 					for i := range 5 {
 						if _, err := c.run(fmt.Sprintf("SELECT v FROM items WHERE k = %d", 1+(n+i)%1000)); err != nil {
 							b.Error(err)
 							return
 						}
 					}
-					c.run("COMMIT")
+					c.must("COMMIT")
 					mine = append(mine, time.Since(start))
 				}
 				mu.Lock()
