@@ -47,6 +47,8 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %d reads failed, %d were stale", name, got.failed, got.stale)
 		case got.refused > writesFail:
 			t.Errorf("%s: %d writes failed, want at most %d", name, got.refused, writesFail)
+		case got.lost > writesFail:
+			t.Errorf("%s: %d sessions were told that a write is lost", name, got.lost)
 		case got.reads == 0 || got.writes == 0:
 			t.Errorf("%s: %d reads and %d writes are no load", name, got.reads, got.writes)
 		}

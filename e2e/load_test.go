@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,8 +62,9 @@ type tally struct {
 	// failed are reads that got an error although nothing of their answer had been
 	// shown, begun those of which some had been; stale are reads of an old value.
 	failed, begun, stale int
-	// refused are writes that got an error.
-	refused                   int
+	// refused are writes that got an error, lost sessions that were told that a write of
+	// theirs is not part of what the new primary has.
+	refused, lost             int
 	longestRead, longestWrite time.Duration
 	notes                     []string
 }
@@ -170,12 +172,27 @@ func (w *worker) connected() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := pgconn.Connect(ctx, w.load.rig.dsn())
+	cfg, err := pgconn.ParseConfig(w.load.rig.dsn())
+	if err != nil {
+		return false
+	}
+	cfg.OnNotice = w.told
+	c, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return false
 	}
 	w.conn, w.acknowledged = c, 0
 	return true
+}
+
+// told takes a notice. Replication is asynchronous: what the primary has acknowledged may
+// not be part of what a replica has that is promoted. Then the session is told so, and what
+// it reads afterwards is not stale.
+func (w *worker) told(_ *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Code == "01000" && strings.Contains(n.Message, "was lost") {
+		w.acknowledged = 0
+		w.load.note(func(t *tally) { t.lost++ })
+	}
 }
 
 func (w *worker) write() {
