@@ -71,7 +71,7 @@ demo: up ## walk through what pgpilot does, on the local cluster [DEMOFLAGS=-fas
 .PHONY: test
 test: test-deps check-fmt build checked check-modules ## everything that must pass
 	go vet $(PACKAGES)
-	PGPILOT_BIN=$(CHECKED) go test -race -tags $(CHECKS) -timeout 30m $(PACKAGES)
+	PGPILOT_BIN=$(CHECKED) go test -race -tags $(CHECKS) -timeout 45m $(PACKAGES)
 
 # The programs that are tested check themselves, at every release of a server
 # connection for one: a router that would give a client another one's answers ends.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ func TestLastRequestsOfAClientThatLeavesAreRun(t *testing.T) {
 	other := r.connect()
 	defer other.close()
 	other.must("CREATE TABLE parting (n int)")
-	for range 50 {
+	const rounds = 10
+	for range rounds {
 		leaving, err := r.dial("")
 		if err != nil {
 			t.Fatal(err)
@@ -41,19 +43,19 @@ func TestLastRequestsOfAClientThatLeavesAreRun(t *testing.T) {
 		}
 		answers := new(strings.Builder)
 		buf := make([]byte, 4096)
-		for {
-			n, err := h.Conn.Read(buf)
+		var end error
+		for end == nil {
+			var n int
+			n, end = h.Conn.Read(buf)
 			answers.Write(buf[:n])
-			if err != nil {
-				break
-			}
 		}
 		h.Conn.Close()
 		if got := strings.Count(answers.String(), "INSERT 0 1"); got != 3 {
-			t.Fatalf("%d of 3 last requests were answered: %q", got, answers)
+			t.Fatalf("%d of 3 last requests were answered: %q, then %v", got, answers, end)
 		}
 	}
-	if got := other.one("SELECT count(*) FROM parting"); got != "150" {
-		t.Fatalf("%s of 150 last requests were run", got)
+	// Another session may read from a replica that lags.
+	if got := other.one("SELECT count(*) FROM parting /* pgpilot: primary */"); got != fmt.Sprint(3*rounds) {
+		t.Fatalf("%s of %d last requests were run", got, 3*rounds)
 	}
 }

@@ -189,7 +189,7 @@ func (w *worker) connected() bool {
 // not be part of what a replica has that is promoted. Then the session is told so, and what
 // it reads afterwards is not stale.
 func (w *worker) told(_ *pgconn.PgConn, n *pgconn.Notice) {
-	if n.Code == "01000" && strings.Contains(n.Message, "was lost") {
+	if n.Code == "01000" && strings.Contains(n.Message, "lost") {
 		w.acknowledged = 0
 		w.load.note(func(t *tally) { t.lost++ })
 	}
