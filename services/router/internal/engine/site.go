@@ -210,7 +210,7 @@ func (p *site) giveBack(s *server) {
 		e.refill(p)
 		return
 	}
-	if p.InTheWay(s, e.crowded(p.key.Backend)) {
+	if p.Waiters() > 0 && p.InTheWay(s, e.crowded(p.key.Backend)) {
 		p.discard(s)
 		return
 	}
