@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -73,21 +74,6 @@ type Share struct {
 	Kinds []string `json:"kinds,omitempty"`
 }
 
-// Hello introduces a service to its peer.
-type Hello struct {
-	V       int    `json:"v"`
-	Service string `json:"service"`
-	ID      string `json:"id"`
-	// Sessions are those a router owns at this moment, by id, so that a listener
-	// that has restarted knows its limits exactly.
-	Sessions []string `json:"sessions,omitempty"`
-	// Answers says that cancel requests that have a number are answered. Those of earlier
-	// releases do not.
-	Answers bool `json:"answers_cancels,omitempty"`
-	// Parks says that a listener takes sessions back, for another router.
-	Parks bool `json:"parks,omitempty"`
-}
-
 // Cancel is a request to cancel what a session runs.
 type Cancel struct {
 	CancelKey
@@ -137,7 +123,13 @@ type Message struct {
 	Type Type
 	Body []byte
 	FDs  []int
+	// Lost says that descriptors have come with it for which this process had no room. FDs
+	// is empty then.
+	Lost bool
 }
+
+// ErrLost is what to say of a session whose descriptors are lost.
+var ErrLost = errors.New("there are no free file descriptors for it here: raise the limit of open files")
 
 // Unmarshal reads a JSON body.
 func (m *Message) Unmarshal(v any) error {

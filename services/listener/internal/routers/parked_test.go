@@ -231,7 +231,7 @@ func (r *router) gives(id string, want handoff.Type, change func(*handoff.Record
 		r.t.Cleanup(func() { _ = unix.Close(pair[0]) })
 	}
 	rec := &handoff.Record{
-		Session: id, User: "u", Database: "d", Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1}},
+		Session: id, User: "u", Database: "d", Cancel: key,
 		Live: &handoff.Live{Status: "T", Leases: []handoff.Lease{{Backend: "p0"}}}, Unread: []byte("Q"),
 	}
 	if change != nil {
@@ -250,6 +250,20 @@ func (r *router) gives(id string, want handoff.Type, change func(*handoff.Record
 	handoff.CloseFDs(r.expect(want).FDs)
 	handoff.CloseFDs(fds[:])
 	return ends[0], ends[1]
+}
+
+// connected sees that the descriptors are the other ends of these.
+func connected(t *testing.T, fds []int, ends ...int) {
+	t.Helper()
+	for i, far := range ends {
+		if _, err := unix.Write(fds[i], []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2)
+		if n, err := unix.Read(far, buf); n != 2 || err != nil {
+			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
+		}
+	}
 }
 
 // ended waits for the end of a connection, and gives what was said before.
@@ -283,15 +297,7 @@ func TestPassedOn(t *testing.T) {
 		t.Fatalf("%+v with %d descriptors, %v", rec, len(m.FDs), err)
 	}
 	b.ack(m)
-	for i, far := range []int{client, server} {
-		if _, err := unix.Write(m.FDs[i], []byte("hi")); err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 2)
-		if n, err := unix.Read(far, buf); n != 2 || err != nil {
-			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
-		}
-	}
+	connected(t, m.FDs, client, server)
 	a.die()
 	s.await("one router is left", func() bool { return s.Len() == 1 })
 	if got := s.book.sessions(); !slices.Equal(got, []string{"x"}) {
@@ -312,12 +318,10 @@ func TestPassedOn(t *testing.T) {
 func TestParkedUntilARouterComes(t *testing.T) {
 	s := newStage(t)
 	a := s.router("a", "x")
-	if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	a.stops()
 	a.gives("x", handoff.TypeAck, nil)
 	over := false
-	s.Cancel(t.Context(), handoff.CancelKey{PID: 7, Secret: []byte{1}}, func(found bool) { over = found })
+	s.Cancel(t.Context(), key, func(found bool) { over = found })
 	if !over {
 		t.Error("the client of the cancel request waits")
 	}
@@ -397,9 +401,7 @@ func TestParkedSessionsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			a := s.router("a", "x")
-			if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
-				t.Fatal(err)
-			}
+			a.stops()
 			client, server := a.gives("x", handoff.TypeAck, func(r *handoff.Record) { r.Unread = nil })
 			end.do(s, client, server)
 			if said := ended(t, client); end.code == "" && said != "" || end.code != "" && !slices.Contains(codes(t, said), end.code) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ import (
 // pool, metrics.
 func TestSteadyStatements(t *testing.T) {
 	cluster := labtest.Start(t, 1)
-	e := startEngine(t, cluster)
+	e := startEngine(t, cluster, func(*Options) {})
 	for _, c := range []struct {
 		name             string
 		prepare, request []byte
@@ -105,7 +106,7 @@ func counted(t *testing.T, c prometheus.Counter) uint64 {
 
 // startEngine runs an engine in front of a cluster until the test ends. It is told where the
 // servers are, and takes statements that begin with SELECT for reads.
-func startEngine(t *testing.T, cluster *lab.Cluster) *Engine {
+func startEngine(t *testing.T, cluster *lab.Cluster, change func(*Options)) *Engine {
 	t.Helper()
 	execute(t, cluster.Primary(), "CREATE TABLE nothing (a int)")
 	if err := cluster.WaitCaughtUp(t.Context()); err != nil {
@@ -116,11 +117,11 @@ func startEngine(t *testing.T, cluster *lab.Cluster) *Engine {
 	cfg.Replicas = []config.Backend{backendOf(cluster.Replica(1))}
 	cfg.Users = []config.User{{Name: lab.User, Password: lab.Password}}
 	cfg.Monitor.User, cfg.Monitor.Password = lab.User, lab.Password
-	e, err := New(Options{
+	o := Options{
 		Config: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: NewMetrics(prometheus.NewRegistry()),
 		Judge: func(r verdict.Request, deliver func(verdict.Verdict, error)) {
 			v := verdict.Verdict{Kind: verdict.Write, Fingerprint: 2}
-			if r.Text[:len("SELECT")] == "SELECT" {
+			if strings.HasPrefix(r.Text, "SELECT") {
 				v = verdict.Verdict{Kind: verdict.Read, Fingerprint: 1}
 			}
 			go deliver(v, nil)
@@ -128,7 +129,9 @@ func startEngine(t *testing.T, cluster *lab.Cluster) *Engine {
 		Want: func(lsn.Position) {}, Ended: func(string) {}, Began: func(string, *intake.Link) {},
 		Moved: func(string, *intake.Link) {}, Stopping: func() {}, Way: func() *intake.Link { return nil },
 		Secret: sqltoken.Secret{},
-	})
+	}
+	change(&o)
+	e, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

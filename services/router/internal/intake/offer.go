@@ -81,7 +81,12 @@ func (k *Link) sendOffer(o *offer) error {
 	k.offers.open[o.rec.Session] = o
 	k.mu.Unlock()
 	time.AfterFunc(silence, func() { k.insist(o, time.Now().Add(-silence)) })
-	return k.conn.SendEncoded(b, o.fds...)
+	err = k.conn.SendEncoded(b, o.fds...)
+	if errors.Is(err, handoff.ErrCrowded) {
+		k.settle(handoff.SessionRef{Session: o.rec.Session, Alone: true}, Kept)
+		return nil
+	}
+	return err
 }
 
 // insist gives a listener up that has said nothing since a time and owes the answer to

@@ -155,17 +155,9 @@ func (s *Server) attend(k *Link) {
 }
 
 func (s *Server) converse(k *Link) error {
-	m, err := k.conn.Receive()
+	hello, err := k.conn.Greeted(rundir.Listener)
 	if err != nil {
 		return err
-	}
-	handoff.CloseFDs(m.FDs)
-	var hello handoff.Hello
-	if err := m.Unmarshal(&hello); err != nil {
-		return err
-	}
-	if m.Type != handoff.TypeHello || hello.V != handoff.ProtocolVersion {
-		return fmt.Errorf("listener %s speaks version %d, this router %d: run services of one release", hello.ID, hello.V, handoff.ProtocolVersion)
 	}
 	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions(), Answers: true})
 	k.mu.Lock()
@@ -234,7 +226,11 @@ func (s *Server) converse(k *Link) error {
 // session adopts one session or leaves it with its sender.
 func (s *Server) session(k *Link, m *handoff.Message) {
 	rec, err := handoff.DecodeRecord(m.Body)
-	if err == nil && len(m.FDs) == 0 {
+	switch {
+	case err != nil:
+	case m.Lost:
+		err = handoff.ErrLost
+	case len(m.FDs) == 0:
 		err = errors.New("it came without descriptors")
 	}
 	if err == nil {
