@@ -17,10 +17,10 @@ import (
 // Handler is the router behind the socket. Its methods are called from the
 // connections' goroutines.
 type Handler interface {
-	// Adopt takes a session with its client's descriptor and those of its leases, and
-	// acknowledges the session to the link. An error says why it has not; then the
-	// descriptors are still the caller's.
-	Adopt(rec *handoff.Record, fds []int, from *Link) error
+	// Adopt takes a session with its client's descriptor and those of its leases, which are
+	// the handler's from then on, and acknowledges it to the link or refuses it, at once or
+	// later: others that follow need not wait.
+	Adopt(rec *handoff.Record, fds []int, from *Link)
 	// Own says that the acknowledgement has left: the session is the router's alone.
 	// Nothing may be read from or sent to its client before.
 	Own(session string, from *Link)
@@ -90,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, l Listener) error {
 			u.Close()
 			continue
 		}
-		k := newLink(handoff.NewConn(u), s.handler)
+		k := newLink(handoff.NewConn(u), s.handler, s.log)
 		s.mu.Lock()
 		s.links[k] = struct{}{}
 		s.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *Server) converse(k *Link) error {
 	}
 }
 
-// session adopts one session or leaves it with its sender.
+// session has one session adopted, or leaves it with its sender.
 func (s *Server) session(k *Link, m *handoff.Message) {
 	rec, err := handoff.DecodeRecord(m.Body)
 	switch {
@@ -234,16 +234,14 @@ func (s *Server) session(k *Link, m *handoff.Message) {
 		err = errors.New("it came without descriptors")
 	}
 	if err == nil {
-		err = s.handler.Adopt(rec, m.FDs, k)
-	}
-	if err == nil {
+		s.handler.Adopt(rec, m.FDs, k)
 		return
 	}
 	handoff.CloseFDs(m.FDs)
-	s.log.Warn("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
 	if rec == nil {
+		s.log.Warn("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
 		k.conn.Abandon() // which session it was is unknown: the listener gives all that are pending to others
 		return
 	}
-	k.refuse(rec.Session, err.Error())
+	k.Refuse(rec.Session, err)
 }
