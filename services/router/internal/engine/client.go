@@ -221,6 +221,9 @@ func (e *Engine) begin(a *arrival) error {
 	if rec.Live != nil {
 		c.learn(rec.Live.Shown)
 		c.wait.before = time.Duration(rec.Live.WaitedMicros) * time.Microsecond
+		if wasWorking(rec) {
+			c.started = e.now // should it have to move on at once
+		}
 	}
 	c.s.Start(params)
 	if e.stopping && !a.back { // between arrival and acknowledgement

@@ -107,15 +107,17 @@ type Engine struct {
 	orphan    poll.Timer
 	// lastWay is when there was a listener last for the sessions of a router that stops.
 	lastWay time.Time
-	// shed is how many sessions are still to be given away for want of work, at shedding.
-	shed     int
-	shedding poll.Timer
-	clients  map[string]*client
-	byPID    map[uint32]*client
-	ready    []grant
-	stranded []*client
-	behind   []*client
-	spare    [][]byte
+	// shed is how many sessions are still to be given away for want of work, at shedding, and
+	// not after shedUntil.
+	shed      int
+	shedding  poll.Timer
+	shedUntil time.Time
+	clients   map[string]*client
+	byPID     map[uint32]*client
+	ready     []grant
+	stranded  []*client
+	behind    []*client
+	spare     [][]byte
 
 	// complained is when it was last said that statements are taken for writes.
 	complained time.Time

@@ -60,7 +60,7 @@ func (e *Engine) Stop(within time.Duration) {
 	})
 }
 
-// dismiss has a session leave the router that stops.
+// dismiss has a session leave the router.
 func (e *Engine) dismiss(c *client) {
 	c.leaves = true
 	e.wouldLeave(c)
@@ -288,15 +288,19 @@ const moveAgainAfter = 100 * time.Millisecond
 
 const (
 	// shedAtOnce is how many sessions are given away at a time to a router that has few,
-	// and shedEvery the time between: it has other things to do.
+	// and shedEvery the time between: it has other things to do. Of those that are at work it
+	// is one: each may have to wait there until a connection is made.
 	shedAtOnce = 25
 	shedEvery  = 50 * time.Millisecond
+	// shedFor is for how long sessions are looked for that rest.
+	shedFor = 10 * time.Second
 )
 
-// Shed gives that many of the sessions away that have nothing to do; from any goroutine.
+// Shed gives that many of the sessions away that have nothing to do, first those that have
+// had nothing for a while; from any goroutine.
 func (e *Engine) Shed(n int) {
 	e.Post(func() {
-		e.shed = max(0, n)
+		e.shed, e.shedUntil = max(0, n), e.now.Add(shedFor)
 		if !e.shedding.Active() {
 			e.shedSome()
 		}
@@ -305,20 +309,26 @@ func (e *Engine) Shed(n int) {
 }
 
 func (e *Engine) shedSome() {
-	at := min(e.shed, shedAtOnce)
-	e.shed -= at
+	given := 0
+	var working *client
 	for _, c := range e.clients {
-		if at == 0 {
-			break
-		}
-		if c.resting() && !c.leaves {
-			c.leaves = true
-			e.wouldLeave(c)
-			at--
+		switch {
+		case given == min(e.shed, shedAtOnce):
+		case !c.resting() || c.leaves:
+		case c.working():
+			working = c
+		default:
+			e.dismiss(c)
+			given++
 		}
 	}
+	if given == 0 && working != nil && e.shed > 0 {
+		e.dismiss(working)
+		given++
+	}
+	e.shed -= given
 	switch {
-	case e.stopping || at > 0: // there are no more such
+	case e.stopping || e.now.After(e.shedUntil):
 		e.shed = 0
 	case e.shed > 0:
 		e.timers.Set(&e.shedding, e.now.Add(shedEvery), e.shedSome)
