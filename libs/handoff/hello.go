@@ -15,6 +15,8 @@ type Hello struct {
 	Answers bool `json:"answers_cancels,omitempty"`
 	// Parks says that a listener takes sessions back, for another router.
 	Parks bool `json:"parks,omitempty"`
+	// Tells says that a listener tells of the arrival of sessions that it has taken.
+	Tells bool `json:"tells_arrivals,omitempty"`
 }
 
 // Greeted receives the greeting that opens a connection, from a peer that must be of the

@@ -45,6 +45,10 @@ const (
 	// TypeMoved (router to listener) says that sessions have left the router for somewhere
 	// else than this listener. Body: Moved.
 	TypeMoved Type = 'M'
+	// TypeArrived (listener to router) says that nothing has to be waited for any more on behalf
+	// of sessions that the listener has taken: another router has them, there is none, or they
+	// have ended. Only those whose Hello says so send it. Body: Arrived.
+	TypeArrived Type = 'P'
 	// TypeStopping (router to listener) says that the router takes no more sessions and
 	// gives away those that it has. It has no body.
 	TypeStopping Type = 'Q'
@@ -114,6 +118,11 @@ type Began struct {
 
 // Moved names sessions that have left a router.
 type Moved struct {
+	Sessions []string `json:"sessions"`
+}
+
+// Arrived names sessions that are not on their way any more.
+type Arrived struct {
 	Sessions []string `json:"sessions"`
 }
 

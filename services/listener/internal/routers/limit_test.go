@@ -70,6 +70,10 @@ func TestParkedSessionsWithoutRoom(t *testing.T) {
 	}
 	a.gives("x", handoff.TypeRefuse, nil)
 	restore()
+	var ref handoff.SessionRef
+	if err := a.last.Unmarshal(&ref); err != nil || ref.Alone || ref.Reason != handoff.ErrLost.Error() {
+		t.Errorf("refused %+v, %v", ref, err)
+	}
 	a.change = nil
 	s.counts("x")
 	a.gives("x", handoff.TypeAck, nil)

@@ -73,7 +73,7 @@ func (l *link) greet(id string) (*handoff.Hello, error) {
 	if err := l.sock.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return nil, fmt.Errorf("greet router: %w", err)
 	}
-	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id, Answers: true, Parks: true}); err != nil {
+	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id, Answers: true, Parks: true, Tells: true}); err != nil {
 		return nil, err
 	}
 	h, err := l.conn.Greeted(rundir.Router)

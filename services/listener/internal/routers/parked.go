@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -174,6 +175,11 @@ func (f *Fleet) pass(ctx context.Context, p *parked) {
 	ctx, cancel := context.WithTimeout(ctx, parkTime)
 	defer cancel()
 	log := f.log.With(obs.KeySession, p.Session)
+	arrived := sync.OnceFunc(func() { f.arrived(p) })
+	defer arrived()
+	if p.from != nil && f.fromAlone(p.from) {
+		arrived() // it may take a while
+	}
 	err := f.park(p)
 	if err == nil {
 		err = f.passOn(ctx, p)
@@ -199,6 +205,17 @@ func (f *Fleet) pass(ctx context.Context, p *parked) {
 		_ = unix.Close(fd)
 	}
 	f.kin.Ended(context.WithoutCancel(ctx), []string{p.Session})
+}
+
+// arrived tells the router that has given the session away that it need not wait with others
+// on its behalf.
+func (f *Fleet) arrived(p *parked) {
+	if p.from == nil {
+		return
+	}
+	if err := p.from.conn.Send(handoff.TypeArrived, handoff.Arrived{Sessions: []string{p.Session}}); err != nil {
+		p.from.abandon()
+	}
 }
 
 // passOn gives the session to a router, or to another listener when this one stops. That is

@@ -109,6 +109,8 @@ type router struct {
 	raw   *net.UnixConn
 	claim *rundir.Claim
 	die   func()
+	// last is the last message that was expected.
+	last *handoff.Message
 	// change makes something else of the records that it gives away, if it is not nil.
 	change func(payload []byte) []byte
 }
@@ -156,7 +158,7 @@ func (s *stage) routerOf(listeners []*stage, id string, sessions ...string) map[
 		}
 		m := r.expect(handoff.TypeHello)
 		var h handoff.Hello
-		if err := m.Unmarshal(&h); err != nil || !h.Parks || !h.Answers {
+		if err := m.Unmarshal(&h); err != nil || !h.Parks || !h.Answers || !h.Tells {
 			s.t.Fatalf("%+v, %v: the listener does not say that it takes sessions and answers", h, err)
 		}
 		for _, st := range listeners {
@@ -200,10 +202,23 @@ func (s *stage) await(what string, ok func() bool) {
 func (r *router) expect(typ handoff.Type) *handoff.Message {
 	r.t.Helper()
 	m, err := r.Receive()
+	for err == nil && m.Type == handoff.TypeArrived && typ != m.Type { // by the way
+		m, err = r.Receive()
+	}
 	if err != nil || m.Type != typ {
 		r.t.Fatalf("received %+v, %v; want a %q message", m, err, typ)
 	}
+	r.last = m
 	return m
+}
+
+// arrived waits until it is told that the session is not on its way any more.
+func (r *router) arrived(session string) {
+	r.t.Helper()
+	var a handoff.Arrived
+	if err := r.expect(handoff.TypeArrived).Unmarshal(&a); err != nil || !slices.Equal(a.Sessions, []string{session}) {
+		r.t.Errorf("%+v, %v have arrived", a, err)
+	}
 }
 
 func (r *router) ack(m *handoff.Message) {
@@ -297,6 +312,7 @@ func TestPassedOn(t *testing.T) {
 		t.Fatalf("%+v with %d descriptors, %v", rec, len(m.FDs), err)
 	}
 	b.ack(m)
+	a.arrived("x")
 	connected(t, m.FDs, client, server)
 	a.die()
 	s.await("one router is left", func() bool { return s.Len() == 1 })
@@ -320,6 +336,7 @@ func TestParkedUntilARouterComes(t *testing.T) {
 	a := s.router("a", "x")
 	a.stops()
 	a.gives("x", handoff.TypeAck, nil)
+	a.arrived("x") // there is nothing to wait for
 	over := false
 	s.Cancel(t.Context(), key, func(found bool) { over = found })
 	if !over {

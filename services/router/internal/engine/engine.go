@@ -99,9 +99,10 @@ type Engine struct {
 	beginnings map[upstream.Login]beginning
 
 	arriving map[string]*arrival
-	// departing have been offered to a listener, hurrying of them are waited for; leavers
-	// could be offered.
+	// departing have been offered to a listener, awaited been taken, and have not arrived yet;
+	// hurrying of both have clients that wait; leavers could be offered.
 	departing map[string]*departure
+	awaited   map[string]*departure
 	hurrying  int
 	leavers   []*client
 	orphan    poll.Timer
@@ -145,6 +146,7 @@ func New(o Options) (*Engine, error) {
 		beginnings: map[upstream.Login]beginning{},
 		arriving:   map[string]*arrival{},
 		departing:  map[string]*departure{},
+		awaited:    map[string]*departure{},
 		clients:    map[string]*client{},
 		byPID:      map[uint32]*client{},
 		cache:      cache.New(o.Config.Classify.CacheSize),

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lab"
-	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 )
@@ -39,8 +38,7 @@ func (st *station) spare(session string) (l handoff.Lease, fd int) {
 // A spare connection that comes along is used if it can be, and otherwise closed: one that its
 // server has ended on the way, of an earlier run of the server, or for which there is no room,
 // is never used.
-func TestSpareConnectionsThatArrive(t *testing.T) {
-	cluster := labtest.Start(t, 1)
+func spareConnectionsThatArrive(t *testing.T, cluster *lab.Cluster) {
 	st := newStation(t, cluster)
 	su := st.super()
 	donor := joinSession(t, st.Engine, "donor")
@@ -82,8 +80,7 @@ func TestSpareConnectionsThatArrive(t *testing.T) {
 }
 
 // Spare connections beyond backends.max_connections are not taken.
-func TestSpareConnectionsWithoutRoom(t *testing.T) {
-	cluster := labtest.Start(t, 1)
+func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 	st := newStation(t, cluster)
 	su := st.super()
 	donor := joinSession(t, st.Engine, "donor")
@@ -143,8 +140,8 @@ func (st *station) balanced(t *testing.T) {
 
 // Spare connections go along with the sessions of a router that stops, one to each server, if
 // they have worked just now; a router that goes on needs them itself.
-func TestWhoTakesSpareConnectionsAlong(t *testing.T) {
-	st := newStation(t, labtest.Start(t, 1))
+func whoTakesSpareConnectionsAlong(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
 	spares := func(m *handoff.Message) (n int) {
 		t.Helper()
 		for _, l := range st.record(m).Live.Leases {
@@ -185,11 +182,7 @@ func TestWhoTakesSpareConnectionsAlong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	st.await("both have moved", func() bool {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		return len(st.moved) == len(peers)
-	})
+	st.haveMoved(len(peers))
 	if got["works"] != 2 || got["rests"] != 0 {
 		t.Errorf("spare connections leave with the sessions as in %v", got)
 	}

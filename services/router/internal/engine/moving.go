@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
@@ -13,9 +14,11 @@ const (
 	// departuresAtOnce is how many sessions may be on their way out. Descriptors in flight
 	// count against the file limit of this user (unix(7)).
 	departuresAtOnce = 32
-	// hurriesAtOnce is how many of them may be in the middle of their work: the others are
-	// better served here meanwhile than kept waiting on their way.
+	// hurriesAtOnce is how many of them may be in the middle of their work, until another router
+	// has them: the others are better served here meanwhile than kept waiting on their way.
 	hurriesAtOnce = 4
+	// arrivalTimeout is how long the arrival of one of them is waited for.
+	arrivalTimeout = time.Second
 	// orphanTimeout is how long a router that stops waits for a listener to give its
 	// sessions to. Where all of pgpilot is stopped, none will come.
 	orphanTimeout = 2 * time.Second
@@ -29,8 +32,10 @@ type departure struct {
 	fds    []int
 	began  time.Time
 	leaves bool
-	// hurries says that its client waits, or will soon.
+	// hurries says that its client waits, or will soon; overdue is when it counts no longer
+	// among those that do, should nothing be heard of it.
 	hurries bool
+	overdue poll.Timer
 	// requests are the cancel requests that have come meanwhile for what its client has
 	// sent, ends says that it has been told to end.
 	requests []func(found bool)
@@ -228,7 +233,13 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 		return // the loop has ended meanwhile
 	}
 	delete(e.departing, d.rec.Session)
-	if d.hurries {
+	if d.hurries && o == intake.Taken && way.Tells() {
+		if before := e.awaited[d.rec.Session]; before != nil { // it has come back since
+			e.hasArrived(before)
+		}
+		e.awaited[d.rec.Session] = d
+		e.timers.Set(&d.overdue, e.now.Add(arrivalTimeout), func() { e.hasArrived(d) })
+	} else if d.hurries {
 		e.hurrying--
 	}
 	log := e.log.With(obs.KeySession, d.rec.Session)
@@ -259,6 +270,25 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 	}
 	e.runReady()
 	e.endIfEmpty()
+}
+
+// Arrived notes that sessions are not on their way any more; from any goroutine.
+func (e *Engine) Arrived(sessions []string) {
+	e.Post(func() {
+		for _, id := range sessions {
+			if d := e.awaited[id]; d != nil {
+				e.hasArrived(d)
+			}
+		}
+		e.runReady()
+	})
+}
+
+// hasArrived lets another session go whose client will wait for it.
+func (e *Engine) hasArrived(d *departure) {
+	e.timers.Stop(&d.overdue)
+	delete(e.awaited, d.rec.Session)
+	e.hurrying--
 }
 
 // comeBack has a session that nobody took go on here.

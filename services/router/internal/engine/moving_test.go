@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,7 @@ const patience = 30 * time.Second
 type station struct {
 	*Engine
 	*handoff.Conn
+	raw     *net.UnixConn
 	t       *testing.T
 	cluster *lab.Cluster
 	// ended and moved are the sessions of which that was said.
@@ -89,9 +91,9 @@ func newStation(t *testing.T, cluster *lab.Cluster) *station {
 	if err := u.SetReadDeadline(time.Now().Add(10 * patience)); err != nil {
 		t.Fatal(err)
 	}
-	st.Conn = handoff.NewConn(u)
+	st.Conn, st.raw = handoff.NewConn(u), u
 	t.Cleanup(func() { st.Close() })
-	if err := st.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: "1", Parks: true}); err != nil {
+	if err := st.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: "1", Parks: true, Tells: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.Greeted(rundir.Router); err != nil {
@@ -163,6 +165,16 @@ func (st *station) answer(m *handoff.Message, typ handoff.Type) {
 		gone := false
 		st.on(func() { gone = st.departing[session] == nil })
 		return gone
+	})
+}
+
+// haveMoved waits until so many sessions have moved.
+func (st *station) haveMoved(n int) {
+	st.t.Helper()
+	st.await("they have moved", func() bool {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		return len(st.moved) == n
 	})
 }
 
@@ -278,11 +290,26 @@ func (p *peer) end() string {
 	}
 }
 
+// Sessions on their way, with a real cluster.
+func TestMoving(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	for name, test := range map[string]func(*testing.T, *lab.Cluster){
+		"sessions end on their way":            sessionsEndOnTheirWay,
+		"sessions that cannot be acknowledged": sessionsThatCannotBeAcknowledged,
+		"few are on their way":                 fewAreOnTheirWay,
+		"arriving together":                    arrivingTogether,
+		"spare connections that arrive":        spareConnectionsThatArrive,
+		"spare connections without room":       spareConnectionsWithoutRoom,
+		"who takes spare connections along":    whoTakesSpareConnectionsAlong,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, cluster) })
+	}
+}
+
 // The client, or the server of an open transaction, may end while a session is on its way out
 // or in, where nobody's loop watches it: whoever has it in the end finds out, ends it, and has
 // nothing left of it.
-func TestSessionsEndOnTheirWay(t *testing.T) {
-	cluster := labtest.Start(t, 1)
+func sessionsEndOnTheirWay(t *testing.T, cluster *lab.Cluster) {
 	st := newStation(t, cluster)
 	su := st.super()
 	for _, who := range []string{"client", "server"} {
@@ -334,8 +361,8 @@ func TestSessionsEndOnTheirWay(t *testing.T) {
 
 // A session that cannot be acknowledged stays its listener's: nothing that it has is shut
 // down, and nothing of it is left here.
-func TestSessionsThatCannotBeAcknowledged(t *testing.T) {
-	st := newStation(t, labtest.Start(t, 1))
+func sessionsThatCannotBeAcknowledged(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
 	p := joinSession(t, st.Engine, "x")
 	p.exchange(wire.AppendQuery(nil, "BEGIN"))
 	p.exchange(wire.AppendQuery(nil, "UPDATE nothing SET a = 1"))
@@ -388,4 +415,90 @@ func (st *station) openNow() int {
 		st.t.Fatal(err)
 	}
 	return len(es)
+}
+
+// Of the sessions of a router that stops few are on their way whose clients wait: others are
+// served where they are until one of them has arrived.
+func fewAreOnTheirWay(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	for i := range hurriesAtOnce + 2 {
+		name := strconv.Itoa(i)
+		joinSession(t, st.Engine, name).exchange(wire.AppendQuery(nil, "SELECT 1"))
+		st.on(func() { st.clients[name].started = st.now.Add(patience) }) // it is at work however long this takes
+	}
+	st.Stop(2 * patience)
+	var away []string
+	taken := 0
+	takes := func() {
+		t.Helper()
+		m := st.gets()
+		handoff.CloseFDs(m.FDs)
+		away = append(away, st.record(m).Session)
+		taken++
+		if err := st.Send(handoff.TypeAck, handoff.SessionRef{Session: st.record(m).Session}); err != nil {
+			t.Fatal(err)
+		}
+		st.haveMoved(taken)
+	}
+	for range hurriesAtOnce {
+		takes()
+	}
+	for left := 2; left > 0; left-- {
+		st.on(func() {
+			if len(st.clients) != left || len(st.awaited) != hurriesAtOnce || len(st.departing) > 0 {
+				t.Errorf("%d sessions are here, %d on their way and %d being offered; want %d, %d and none", len(st.clients), len(st.awaited), len(st.departing), left, hurriesAtOnce)
+			}
+		})
+		if err := st.Send(handoff.TypeArrived, handoff.Arrived{Sessions: append(away[:1], "another")}); err != nil {
+			t.Fatal(err)
+		}
+		away = away[1:]
+		takes()
+	}
+}
+
+// Sessions that come together are read together, however long the loop takes for each.
+func arrivingTogether(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	gate := make(chan struct{})
+	if !st.Post(func() { <-gate }) {
+		t.Fatal("the loop has ended")
+	}
+	for i := range 3 {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := &handoff.Record{Session: strconv.Itoa(i), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(i + 1), Secret: []byte{1, 2, 3, 4}}}
+		if err := st.SendSession(rec, fds[1]); err != nil {
+			t.Fatal(err)
+		}
+		_ = unix.Close(fds[1])
+		t.Cleanup(func() { _ = unix.Close(fds[0]) })
+	}
+	st.await("all are read", func() bool { return st.unsent() == 0 })
+	close(gate)
+	for i := range 3 {
+		m, err := st.Receive()
+		var ref handoff.SessionRef
+		if err != nil || m.Type != handoff.TypeAck || m.Unmarshal(&ref) != nil || ref.Session != strconv.Itoa(i) {
+			t.Fatalf("received %+v, %v; want session %d to be acknowledged", m, err, i)
+		}
+	}
+}
+
+// unsent is how many bytes the router has not read yet.
+func (st *station) unsent() (n int) {
+	st.t.Helper()
+	raw, err := st.raw.SyscallConn()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); err != nil {
+		st.t.Fatal(err)
+	}
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return n
 }

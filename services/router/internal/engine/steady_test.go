@@ -108,7 +108,7 @@ func counted(t *testing.T, c prometheus.Counter) uint64 {
 // servers are, and takes statements that begin with SELECT for reads.
 func startEngine(t *testing.T, cluster *lab.Cluster, change func(*Options)) *Engine {
 	t.Helper()
-	execute(t, cluster.Primary(), "CREATE TABLE nothing (a int)")
+	execute(t, cluster.Primary(), "CREATE TABLE IF NOT EXISTS nothing (a int)")
 	if err := cluster.WaitCaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ type offer struct {
 
 // offers are the sessions on their way to a listener.
 type offers struct {
-	// parks says that the listener takes sessions.
-	parks bool
+	// parks says that the listener takes sessions, tells that it says when one has arrived.
+	parks, tells bool
 	// open are those it has not answered, by session.
 	open map[string]*offer
 	// heard is when it said something last, unwilling until when it is not to be asked.
@@ -139,6 +139,13 @@ func (k *Link) endOffers(err error) {
 	for _, o := range open {
 		o.done(outcome)
 	}
+}
+
+// Tells reports whether the listener says when a session that it has taken has arrived.
+func (k *Link) Tells() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.offers.tells
 }
 
 // load is how many offers are open, -1 if the listener is not to be asked.

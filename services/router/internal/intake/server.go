@@ -38,6 +38,9 @@ type Handler interface {
 	Shed(sessions int)
 	// Sessions lists the sessions that are here.
 	Sessions() []string
+	// Arrived says that sessions which have left by way of a listener that tells are not on
+	// their way any more.
+	Arrived(sessions []string)
 	// WayOut says that there is a listener that takes sessions (Server.Way).
 	WayOut()
 }
@@ -161,7 +164,7 @@ func (s *Server) converse(k *Link) error {
 	}
 	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions(), Answers: true})
 	k.mu.Lock()
-	k.offers.parks, k.forwards.answers = hello.Parks, hello.Answers
+	k.offers.parks, k.offers.tells, k.forwards.answers = hello.Parks, hello.Tells, hello.Answers
 	k.mu.Unlock()
 	s.meeting.Do(func() { close(s.met) })
 	if hello.Parks {
@@ -197,6 +200,13 @@ func (s *Server) converse(k *Link) error {
 			}
 			k.settle(ref, outcome)
 			continue
+		case handoff.TypeArrived:
+			var a handoff.Arrived
+			if err := m.Unmarshal(&a); err != nil {
+				s.log.Warn("unreadable news of sessions that have arrived", obs.KeyError, err)
+			} else {
+				s.handler.Arrived(a.Sessions)
+			}
 		case handoff.TypeCanceled:
 			var a handoff.Canceled
 			if err := m.Unmarshal(&a); err != nil {

@@ -37,6 +37,7 @@ type router struct {
 	canceled []handoff.CancelKey
 	over     []func(found bool) // of those canceled
 	leaving  []string
+	arrivals []string
 	changed  chan struct{}
 }
 
@@ -74,6 +75,10 @@ func (r *router) Adopt(rec *handoff.Record, fds []int, from *Link) {
 }
 
 func (r *router) Shed(n int) { r.change(func() { r.shed += n }) }
+
+func (r *router) Arrived(sessions []string) {
+	r.change(func() { r.arrivals = append(r.arrivals, sessions...) })
+}
 
 func (r *router) WayOut() { r.change(func() { r.wayOut++ }) }
 
