@@ -31,8 +31,11 @@ func TestSessionsMoveToARouterWithFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var before unix.Rlimit
-	few := unix.Rlimit{Cur: uint64(len(open) + 10), Max: 1 << 16}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, &before); err != nil {
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: uint64(len(open) + 10), Max: before.Max}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Service(rundir.Router, 1).Terminate(timeout(t)); err != nil {
@@ -42,7 +45,6 @@ func TestSessionsMoveToARouterWithFewDescriptors(t *testing.T) {
 	r.until("the router has refused sessions, which wait", func() bool {
 		return refused() > 0 && r.metric("pgpilot_listener_parked") > 0
 	})
-	taken := r.metric("pgpilot_listener_handoffs_total", "result", "acknowledged")
 	if waiting := r.metric("pgpilot_listener_parked"); waiting >= all {
 		t.Errorf("%v of %v sessions wait", waiting, all)
 	}
@@ -65,5 +67,4 @@ func TestSessionsMoveToARouterWithFewDescriptors(t *testing.T) {
 		t.Error("the router has been started anew")
 	}
 	r.until("all are counted", counted)
-	t.Logf("%v of %v hand-overs were acknowledged with few descriptors", taken, all)
 }
