@@ -27,6 +27,7 @@ type serverSite struct {
 	checking bool
 	// catchup is how long it takes to replay what is wanted.
 	catchup fence.Catchup
+	replay  replay
 	// left is when it has left the configuration.
 	left time.Time
 	// decisions count what was for it, by its role then.
@@ -101,6 +102,7 @@ func (e *Engine) join(b config.Backend, i int) {
 		name: b.Name, address: b.Address, target: t, heard: e.now,
 		connector: upstream.NewConnector(t, e.monitor, e.cfg.Monitor.Database, connectTimeout),
 	}
+	s.replay.e, s.replay.backend, s.replay.to = e, i, s
 	e.tracker.SetWeight(i, b.Weight)
 	if i == len(e.servers) {
 		e.servers = append(e.servers, s)
@@ -145,6 +147,7 @@ func (e *Engine) giveUp(i int) {
 	e.log.Info("server is given up", obs.KeyBackend, s.name, obs.KeyAddress, s.address)
 	e.metrics.forget(s.name)
 	e.barrier.leave(i)
+	s.replay.giveUp()
 	e.work.Go(s.connector.Close)
 	e.tracker.Release(i)
 }
