@@ -39,14 +39,24 @@ type replay struct {
 	// used is when something was last wanted of it.
 	used time.Time
 
-	// owed is how many answers are still to come, due ends the wait for them.
-	owed int
-	due  poll.Timer
+	// owed is how many answers are still to come since asked, due ends the wait for them.
+	owed  int
+	asked time.Time
+	due   poll.Timer
+	// begin is start, and expire fail for the lack of an answer, for timers that are set
+	// with every question.
+	begin, expire func()
 	// timeline is what the last answer said, replayed the position that was asked for
 	// before it.
 	timeline, before lsn.Timeline
 	replayed         lsn.LSN
 	row              pgproto3.DataRow
+}
+
+func (r *replay) init(e *Engine, backend int, to *serverSite) {
+	r.e, r.backend, r.to = e, backend, to
+	r.begin = r.start
+	r.expire = func() { r.fail(errors.New("no answer in time")) }
 }
 
 // What the server is asked: its timeline, and its position with the timeline behind it. A
@@ -66,6 +76,10 @@ const (
 	replayUpTo = 30 * time.Second
 )
 
+// overdue is how long an answer may take before lagpollers are asked as well: the
+// connection may have died without a word.
+const overdue = 50 * time.Millisecond
+
 // askReplicas asks the replicas that have not reached the position how far they are. It
 // reports whether it could ask all of them.
 func (e *Engine) askReplicas(at lsn.Position) bool {
@@ -82,10 +96,11 @@ func (e *Engine) askReplicas(at lsn.Position) bool {
 
 // want asks for news of the position, and reports whether it can.
 func (r *replay) want(at lsn.Position) bool {
-	r.used = r.e.now
-	r.pace.Want(at, r.used)
+	e := r.e
+	r.used = e.now
+	r.pace.Want(at, e.now, e.cfg.Fencing.Wait.D())
 	r.start()
-	return r.ready
+	return r.ready && (r.owed == 0 || e.now.Sub(r.asked) < overdue)
 }
 
 // start asks if it is time to, or sees to it that it is done in time.
@@ -104,7 +119,9 @@ func (r *replay) start() {
 	case !r.open:
 		r.connect()
 	case due.After(e.now):
-		e.timers.Set(&r.next, due, r.start)
+		if !r.next.Active() { // it is never set for too late: what is wanted only hastens it
+			e.timers.Set(&r.next, due, r.begin)
+		}
 	default:
 		e.timers.Stop(&r.next)
 		r.pace.Asked(e.now)
@@ -113,15 +130,17 @@ func (r *replay) start() {
 }
 
 // leastPause is the least time between two questions to one replica. The routers of a
-// host share what a lagpoller may ask.
+// host share what a lagpoller may ask, as far as a read that waits still gets two answers.
 func (e *Engine) leastPause() time.Duration {
-	return e.cfg.Fencing.BurstInterval.D() * time.Duration(max(1, e.routers.count))
+	one := e.cfg.Fencing.BurstInterval.D()
+	return min(one*time.Duration(max(1, e.routers.count)), max(one, e.cfg.Fencing.Wait.D()/2))
 }
 
 // ask asks what has so many answers.
 func (r *replay) ask(msg []byte, answers int) {
-	r.owed, r.before, r.replayed = answers, r.timeline, 0
-	r.e.timers.Set(&r.due, r.e.now.Add(probeTimeout), func() { r.fail(errors.New("no answer in time")) })
+	r.owed, r.asked = answers, r.e.now
+	r.before, r.timeline, r.replayed = r.timeline, 0, 0
+	r.e.timers.Set(&r.due, r.asked.Add(probeTimeout), r.expire)
 	r.send(msg)
 	if r.broken {
 		r.fail(errors.New("connection closed"))
@@ -138,11 +157,16 @@ func (r *replay) connect() {
 		m, err := r.to.connector.ConnectReplication(e.workCtx, "pgpilot-replay")
 		posted := e.Post(func() {
 			r.connecting = false
-			if err != nil {
+			switch {
+			case e.servers[r.backend] != r.to || e.tracker.Leaving(r.backend): // it was given up meanwhile
+				if err == nil {
+					poll.Hangup(m.FD)
+				}
+			case err != nil:
 				r.fail(err)
-				return
+			default:
+				r.connected(m)
 			}
-			r.connected(m)
 		})
 		if !posted && err == nil {
 			poll.Hangup(m.FD)
@@ -152,10 +176,6 @@ func (r *replay) connect() {
 
 func (r *replay) connected(m *upstream.Made) {
 	e := r.e
-	if e.servers[r.backend] != r.to || e.tracker.Leaving(r.backend) { // it was given up meanwhile
-		poll.Hangup(m.FD)
-		return
-	}
 	run := e.tracker.Observe(r.backend, m.Run)
 	r.pipe = pipe{e: e}
 	err := errors.New("the server has restarted meanwhile")
@@ -179,7 +199,7 @@ func (r *replay) fail(err error) {
 	e.metrics.ReplayFailures.Inc()
 	r.hangup()
 	r.backoff = min(max(2*r.backoff, replayFrom), replayUpTo)
-	e.timers.Set(&r.pause, e.now.Add(r.backoff), r.start)
+	e.timers.Set(&r.pause, e.now.Add(r.backoff), r.begin)
 }
 
 // hangup closes the connection if there is one.
@@ -199,10 +219,13 @@ func (r *replay) giveUp() {
 	r.e.timers.Stop(&r.pause)
 }
 
-// rest closes a connection that nobody has wanted anything of for so long: a server has
-// room for few of its kind.
+// rest closes a connection that nobody has wanted anything of for so long, or whose
+// server is no replica that is used: a server has room for few of its kind, and the
+// lagpoller must get in before it is used again.
 func (r *replay) rest(after time.Duration) {
-	if r.open && r.owed == 0 && r.e.now.Sub(r.used) >= after {
+	b := &r.e.tracker.Table().Backends[r.backend]
+	used := b.Role == route.RoleReplica && b.Healthy && r.e.now.Sub(r.used) < after
+	if r.open && !used {
 		r.hangup()
 	}
 }
@@ -259,10 +282,19 @@ func (r *replay) take(body []byte) (err error) {
 		return err
 	}
 	switch v := r.row.Values; {
-	case r.owed == 2 && len(v) == 1 && v[0] != nil:
+	case r.owed == 2 && len(v) == 1 && v[0] == nil: // a primary that was never a standby
+		return nil
+	case r.owed == 2 && len(v) == 1:
 		r.replayed, err = lsn.Parse(string(v[0]))
 		return err
 	case r.owed == 1 && len(v) == 4:
+		system, err := strconv.ParseUint(string(v[0]), 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the system identifier: %w", err)
+		}
+		if of := r.e.tracker.History().SystemID; of != 0 && system != of {
+			return fmt.Errorf("it is of another cluster, %d", system)
+		}
 		timeline, err := strconv.ParseUint(string(bytes.TrimSpace(v[1])), 10, 32)
 		if err != nil {
 			return fmt.Errorf("read the timeline: %w", err)
@@ -287,13 +319,14 @@ func (r *replay) answered() error {
 		return errors.New("the server does not say on which timeline it is")
 	}
 	if r.ready && r.replayed != 0 && r.before == r.timeline {
+		r.backoff = 0
 		e.metrics.ReplayProbes.Inc()
 		at := lsn.Position{Timeline: r.timeline, LSN: r.replayed}
 		if e.tracker.Replayed(r.server.Backend, r.server.Run, at) {
 			e.arrivedAt(r.backend)
 		}
 	}
-	r.ready, r.backoff = true, 0
+	r.ready = true
 	r.start()
 	return nil
 }

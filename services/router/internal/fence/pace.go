@@ -18,7 +18,8 @@ type Pace struct {
 	since time.Time
 }
 
-// wantedFor is how long a position is wanted after somebody has last said so.
+// wantedFor is how long at least a position is wanted after somebody has last said so:
+// who has read once is likely to read again.
 const wantedFor = time.Second
 
 // A replica that has not moved for patience is asked less often: its replay is paused
@@ -30,13 +31,13 @@ const (
 	slowest  = 20 * time.Millisecond
 )
 
-// Want notes that a read wants the position at now.
-func (p *Pace) Want(at lsn.Position, now time.Time) {
+// Want notes that a read wants the position at now and may wait so long for it.
+func (p *Pace) Want(at lsn.Position, now time.Time, wait time.Duration) {
 	if now.After(p.until) {
 		p.wanted, p.since = lsn.Position{}, now
 	}
 	p.wanted = lsn.Max(p.wanted, at)
-	p.until = now.Add(wantedFor)
+	p.until = now.Add(max(wantedFor, wait))
 }
 
 // Asked notes that the replica is asked at now.

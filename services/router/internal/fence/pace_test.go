@@ -13,6 +13,7 @@ func TestPace(t *testing.T) {
 	at := func(l lsn.LSN) lsn.Position { return lsn.Position{Timeline: 2, LSN: l} }
 	for name, c := range map[string]struct {
 		want     lsn.Position
+		wait     time.Duration
 		replayed lsn.Position
 		// stood is for how long the replica has been seen where it is, asked that it has
 		// just been asked.
@@ -31,12 +32,13 @@ func TestPace(t *testing.T) {
 		"on a timeline behind it":             {want: at(9), replayed: lsn.Position{Timeline: 3, LSN: 2}},
 		"stands still":                        {want: at(9), replayed: at(5), stood: 200 * time.Millisecond, asked: true, wanted: true, pause: 10 * time.Millisecond},
 		"has been standing still":             {want: at(9), replayed: at(5), stood: 900 * time.Millisecond, asked: true, wanted: true, pause: slowest},
+		"a read waits for long":               {want: at(9), wait: 5 * time.Second, replayed: at(5), stood: 4 * time.Second, asked: true, wanted: true, pause: slowest},
 		"nobody has said so for a long while": {want: at(9), replayed: at(5), stood: 1100 * time.Millisecond, asked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Pace
 			if !c.want.IsZero() {
-				p.Want(c.want, start)
+				p.Want(c.want, start, c.wait)
 			}
 			p.Next(c.replayed, least, start)
 			now := start.Add(c.stood)
@@ -63,13 +65,13 @@ func TestPaceForgets(t *testing.T) {
 	const least = time.Millisecond
 	now := time.Unix(1000, 0)
 	var p Pace
-	p.Want(lsn.Position{Timeline: 1, LSN: 90}, now)
+	p.Want(lsn.Position{Timeline: 1, LSN: 90}, now, 0)
 	now = now.Add(2 * wantedFor)
-	p.Want(lsn.Position{Timeline: 1, LSN: 10}, now)
+	p.Want(lsn.Position{Timeline: 1, LSN: 10}, now, 0)
 	if _, wanted := p.Next(lsn.Position{Timeline: 1, LSN: 10}, least, now); wanted {
 		t.Error("what was wanted long ago is wanted still")
 	}
-	p.Want(lsn.Position{Timeline: 1, LSN: 90}, now)
+	p.Want(lsn.Position{Timeline: 1, LSN: 90}, now, 0)
 	p.Next(lsn.Position{Timeline: 1, LSN: 10}, least, now)
 	now = now.Add(wantedFor / 2)
 	p.Asked(now)

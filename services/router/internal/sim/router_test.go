@@ -63,7 +63,7 @@ func (r *router) acquire(c *client, q route.Request) {
 
 // complete adds to a request what there is to know beside it.
 func (r *router) complete(q *route.Request) {
-	if q.Mode.Remembers() && q.Fence.IsZero() {
+	if (q.Mode.Remembers() || q.ReadOnly) && q.Fence.IsZero() {
 		q.Fence = lsn.Position{Timeline: r.timeline(), LSN: 1}
 	}
 }

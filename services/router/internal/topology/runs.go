@@ -70,7 +70,16 @@ func (t *Tracker) advance(i int, at lsn.Position) bool {
 		return false
 	}
 	b.Replayed = at
+	t.compare(i)
 	return true
+}
+
+// compare finds out whether a backend has left the primary's history: it has replayed
+// what a promotion has lost.
+func (t *Tracker) compare(i int) {
+	b := &t.table.Backends[i]
+	_, lost, known := t.primary.history.Carry(b.Replayed)
+	b.Diverged = lost && known
 }
 
 // Observe takes the run seen by a connection of the router's own and numbers it;
@@ -127,6 +136,6 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	n.run++
 	n.incarnation = inc
 	t.table.Backends[i].Replayed = lsn.Position{}
-	t.table.Backends[i].Run, t.table.Backends[i].AsOf = n.run, 0
+	t.table.Backends[i].Run, t.table.Backends[i].AsOf, t.table.Backends[i].Diverged = n.run, 0, false
 	return true
 }
