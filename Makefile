@@ -36,8 +36,7 @@ build: ## build every program into bin/
 	CGO_ENABLED=1 go build $(BUILD) -o $(BIN)/ ./services/classifier
 
 # CONFIG names a configuration with real servers, ROUTERS how many routers to run.
-# LAB_PORT is the port of the local primary (the replicas get the next two); down
-# must be told the same, to know the configuration that was generated with it.
+# LAB_PORT is the port of the local primary (the replicas get the next two).
 LAB := $(if $(LAB_PORT),-lab-port $(LAB_PORT))
 
 .PHONY: up
@@ -45,8 +44,8 @@ up: deps build ## start everything and say how to connect [CONFIG=file] [ROUTERS
 	@$(BIN)/stack -dir $(RUN) -bin $(BIN) $(LAB) $(if $(CONFIG),-config '$(CONFIG)') $(if $(ROUTERS),-routers $(ROUTERS)) up
 
 .PHONY: down
-down: $(BIN)/stack ## stop everything; remove its files, but not an edited .run/pgpilot.json [LAB_PORT=n]
-	@said=$$($(BIN)/stack -dir $(RUN) $(LAB) down); status=$$?; \
+down: $(BIN)/stack ## stop everything; remove its files, but not an edited .run/pgpilot.json
+	@said=$$($(BIN)/stack -dir $(RUN) down); status=$$?; \
 	if [ -n "$$said" ]; then echo "$$said"; fi; \
 	if [ $$status = 0 ] && [ "$$said" != 'nothing is running' ]; then echo stopped; fi; \
 	exit $$status

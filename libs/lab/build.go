@@ -35,7 +35,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	}
 	var others []*Member
 	for _, m := range c.members {
-		if m != primary && !m.isFormer() {
+		if m != primary && !m.IsFormer() {
 			others = append(others, m)
 		}
 	}

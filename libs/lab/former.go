@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// isFormer says whether the member was a primary before another was promoted. It is
-// no standby, so that it would start as a second primary.
-func (m *Member) isFormer() bool {
+// IsFormer says whether the member was a primary before another was promoted. It is
+// no standby, so that it would start as a second primary, and [Start] leaves it stopped.
+func (m *Member) IsFormer() bool {
 	return m != m.cluster.Primary() && m.exists() && !m.isStandby()
 }
 
@@ -17,7 +17,7 @@ func (m *Member) isFormer() bool {
 func (c *Cluster) FormerNote() (note string, second bool) {
 	var stopped, running []string
 	for _, m := range c.members {
-		if !m.isFormer() {
+		if !m.IsFormer() {
 			continue
 		}
 		if _, up := m.Running(); up {

@@ -6,34 +6,25 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/pgpilot/pgpilot/bench/internal/command"
 	"github.com/pgpilot/pgpilot/bench/internal/fencecost"
 	"github.com/pgpilot/pgpilot/bench/internal/target"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "fencecost:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(command.Main("fencecost", run)) }
 
 // connections is how many connections a target may have to servers.
 const connections = 60
 
-func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+func run(ctx context.Context, args []string, out, said io.Writer) (err error) {
 	flags := flag.NewFlagSet("fencecost", flag.ContinueOnError)
-	flags.SetOutput(progress)
+	flags.SetOutput(said)
 	bin := flags.String("bin", "bin", "folder of pgpilot's programs")
 	modes := flags.String("targets", "direct,"+strings.Join(ofOneRouter(), ","), "what is compared, by the names of the benchmark's targets")
 	clients := flags.Int("clients", 16, "sessions")
@@ -48,7 +39,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	stage, err := target.Build(ctx, target.Settings{BinDir: *bin, Scale: 1, Connections: connections, Logger: slog.New(slog.NewTextHandler(progress, nil))})
+	stage, err := target.Build(ctx, target.Settings{BinDir: *bin, Scale: 1, Connections: connections, Logger: slog.New(slog.NewTextHandler(said, nil))})
 	if err != nil {
 		return err
 	}

@@ -5,32 +5,23 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/pgpilot/pgpilot/bench/internal/command"
 	"github.com/pgpilot/pgpilot/bench/internal/versus"
 	"github.com/pgpilot/pgpilot/bench/internal/workload"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	switch err := run(ctx, os.Args[1:]); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "versus:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(command.Main("versus", run)) }
 
-func run(ctx context.Context, args []string) error {
-	o := versus.Options{Warmup: 200 * time.Millisecond, Scale: 1, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+func run(ctx context.Context, args []string, out, said io.Writer) error {
+	o := versus.Options{Warmup: 200 * time.Millisecond, Scale: 1, Logger: slog.New(slog.NewTextHandler(said, nil))}
 	flags := flag.NewFlagSet("versus", flag.ContinueOnError)
+	flags.SetOutput(said)
 	flags.StringVar(&o.A, "a", "bin", "folder of the programs of the build to compare with")
 	flags.StringVar(&o.B, "b", "", "folder of the programs of the other build")
 	flags.StringVar(&o.Target, "target", "strict", "the pgpilot that both are")
@@ -53,5 +44,5 @@ func run(ctx context.Context, args []string) error {
 	for _, p := range strings.Split(*protocols, ",") {
 		o.Protocols = append(o.Protocols, workload.Protocol(p))
 	}
-	return versus.Run(ctx, o, os.Stdout)
+	return versus.Run(ctx, o, out)
 }

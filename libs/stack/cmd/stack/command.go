@@ -30,7 +30,7 @@ type command struct {
 	bin     string
 	config  string
 	routers int
-	labPort int
+	labPort int // 0 until up has chosen one
 	timeout time.Duration
 	out     io.Writer
 }
@@ -42,7 +42,7 @@ func parse(args []string, out io.Writer) (command, error) {
 	flags.StringVar(&cmd.bin, "bin", "bin", "`folder` of the programs")
 	flags.StringVar(&cmd.config, "config", "", "configuration `file` for up that names real servers; no local cluster is started then")
 	flags.IntVar(&cmd.routers, "routers", 1, "number of routers for up")
-	flags.IntVar(&cmd.labPort, "lab-port", lab.DefaultPort, "port of the local primary for up; the replicas get the next ones")
+	flags.IntVar(&cmd.labPort, "lab-port", 0, fmt.Sprintf("`port` of the local primary for up, the replicas get the next ones;\nby default that of the local cluster that is there, or of an edited configuration, or %d", lab.DefaultPort))
 	flags.DurationVar(&cmd.timeout, "timeout", 3*time.Minute, "longest time the command may take")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)

@@ -185,6 +185,9 @@ func TestUpStatusDown(t *testing.T) {
 		}
 	}
 	d.must("status")
+	d.flags = slices.DeleteFunc(d.flags, func(f string) bool { return f == "-lab-port" || f == strconv.Itoa(d.base) })
+	d.must("up") // need not be told the port again, nor make demo
+	replicaWithoutPort(t, d)
 	nowhere := slices.Concat(d.flags, []string{"-config", "nosuch.json", "up"})
 	if err := run(t.Context(), nowhere, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "nosuch.json does not exist: name another file with make up CONFIG=file") {
 		t.Errorf("up with a configuration that is not there: %v", err)
@@ -216,6 +219,33 @@ func TestUpStatusDown(t *testing.T) {
 	if out := d.must("down"); !strings.Contains(out, "nothing is running") {
 		t.Errorf("down without anything says %s", out)
 	}
+}
+
+// replicaWithoutPort has another program take the port of a replica that does not run. The
+// ports of a cluster stay as they are, so up says what else to do.
+func replicaWithoutPort(t *testing.T, d *development) {
+	t.Helper()
+	c, err := lab.Open(filepath.Join(d.dir, "lab"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := c.Replica(2)
+	if err := replica.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(replica.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.run("up")
+	if want := fmt.Sprintf("port %d is taken by stack.test (pid %d): stop it, or remove the local cluster with make down and give the next one other ports with make up LAB_PORT=n",
+		replica.Port, os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%q is not in: %v", want, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.must("up")
 }
 
 // failOver leaves the stack with a former primary, which up neither starts nor tolerates.
@@ -313,5 +343,47 @@ func TestGeneratedConfigurationGoesWithDown(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("down left %s: %v", dir, err)
+	}
+}
+
+// When a port is taken, up leaves the configuration behind that it generated: it must not
+// stand in the way of another up with other ports.
+func TestGeneratedConfigurationFollowsThePorts(t *testing.T) {
+	var out bytes.Buffer
+	first := command{dir: filepath.Join(t.TempDir(), "run"), labPort: 55432, out: &out}
+	other := first
+	other.labPort = 15432
+	holds := func(want []byte) {
+		t.Helper()
+		if got, err := os.ReadFile(first.developmentFile()); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the configuration is\n%s(%v), want\n%s", got, err, want)
+		}
+	}
+	for _, cmd := range []command{first, other} {
+		if err := cmd.writeDevelopment(); err != nil {
+			t.Fatal(err)
+		}
+		holds(cmd.development())
+	}
+	edited := bytes.Replace(other.development(), []byte("localhost:6432"), []byte("localhost:16432"), 1)
+	if err := os.WriteFile(first.developmentFile(), edited, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.writeDevelopment(); err != nil {
+		t.Fatal(err)
+	}
+	holds(edited)
+	told := command{dir: first.dir}
+	if told.chooseLabPort(); told.labPort != other.labPort {
+		t.Errorf("the cluster would have port %d, which the edited configuration does not name", told.labPort)
+	}
+	if err := os.WriteFile(first.developmentFile(), other.development(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.down(t.Context()); err != nil { // need not be told the port
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(first.dir); !os.IsNotExist(err) {
+		t.Errorf("down left %s: %v", first.dir, err)
 	}
 }

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/stack"
 )
 
 // replicas of the local cluster.
@@ -51,10 +55,16 @@ func (cmd command) runDir() string {
 
 func (cmd command) developmentFile() string { return filepath.Join(cmd.dir, "pgpilot.json") }
 
-// writeDevelopment generates the configuration unless there is one.
+// writeDevelopment generates the configuration unless there is one. One that was
+// generated for other ports is made anew if nothing runs with it.
 func (cmd command) writeDevelopment() error {
-	if _, err := os.Stat(cmd.developmentFile()); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	have, err := os.ReadFile(cmd.developmentFile())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("read the configuration: %w", err)
+	case !cmd.generated(have) || !cmd.nothingThere():
+		return nil
 	}
 	if err := os.MkdirAll(cmd.dir, 0o700); err != nil {
 		return fmt.Errorf("create the folder: %w", err)
@@ -63,6 +73,53 @@ func (cmd command) writeDevelopment() error {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
+}
+
+// chooseLabPort takes, unless it was told a port, that of what is there: a local cluster
+// keeps its ports, and an edited configuration names them.
+func (cmd *command) chooseLabPort() {
+	if cmd.labPort != 0 {
+		return
+	}
+	cmd.labPort = lab.DefaultPort
+	if c, err := lab.Open(cmd.labDir()); err == nil {
+		cmd.labPort = c.Members()[0].Port
+	} else if data, err := os.ReadFile(cmd.developmentFile()); err == nil && !cmd.generated(data) {
+		if port := primaryPort(data); port != 0 {
+			cmd.labPort = port
+		}
+	}
+}
+
+// generated says whether a configuration is as writeDevelopment made it, for whichever
+// ports.
+func (cmd command) generated(data []byte) bool {
+	cmd.labPort = primaryPort(data)
+	return bytes.Equal(data, cmd.development())
+}
+
+// primaryPort gives the port of a configuration's primary on this machine, or 0.
+func primaryPort(data []byte) int {
+	cfg, err := config.Parse(data, "")
+	if err != nil {
+		return 0
+	}
+	host, number, err := net.SplitHostPort(cfg.Primary.Address)
+	if err != nil || host != "127.0.0.1" {
+		return 0
+	}
+	port, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	return port
+}
+
+// nothingThere says whether there is neither a stack nor a local cluster.
+func (cmd command) nothingThere() bool {
+	_, stackErr := stack.Open(cmd.dir)
+	_, labErr := lab.Open(cmd.labDir())
+	return errors.Is(stackErr, stack.ErrNoStack) && errors.Is(labErr, lab.ErrNoCluster)
 }
 
 // removeDevelopment removes a generated configuration, and keeps one that was edited.
@@ -74,7 +131,7 @@ func (cmd command) removeDevelopment() error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	if !bytes.Equal(data, cmd.development()) {
+	if !cmd.generated(data) {
 		cmd.printf("kept %s, since it was edited\n", cmd.developmentFile())
 		return nil
 	}

@@ -26,6 +26,7 @@ func (cmd command) up(ctx context.Context) error {
 		return fmt.Errorf("pgpilot runs with the configuration %s, not %s: make down stops it", running.ConfigPath(), cmd.config)
 	}
 	if local {
+		cmd.chooseLabPort()
 		if err := cmd.writeDevelopment(); err != nil {
 			return err
 		}
@@ -96,18 +97,44 @@ func unreachable(ctx context.Context, s *stack.Stack) error {
 	return errors.Join(failed...)
 }
 
-// checkFree looks at all ports before anything is started. Once there is a stack or
-// a local cluster, their own start looks at the ports of what is not running.
+// checkFree looks at all ports before anything is started. Once there is a stack, its own
+// start looks at the ports of what is not running.
 func (cmd command) checkFree(ctx context.Context, cfg *config.Config, local bool) error {
 	var failed []error
 	if _, err := stack.Open(cmd.dir); errors.Is(err, stack.ErrNoStack) {
 		failed = append(failed, stack.CheckAddresses(ctx, cfg, cmd.config))
 	}
-	if _, err := lab.Open(cmd.labDir()); local && errors.Is(err, lab.ErrNoCluster) {
+	if local {
+		failed = append(failed, cmd.checkLabPorts(ctx))
+	}
+	return errors.Join(failed...)
+}
+
+// checkLabPorts looks at the ports of the local cluster's servers that do not run.
+func (cmd command) checkLabPorts(ctx context.Context) error {
+	const otherwise = "other ports with make up LAB_PORT=n (bin/stack -lab-port n); of those below 32768, such as 15432, Linux gives none to outgoing connections"
+	var ports []int
+	advice := "or give the local cluster " + otherwise
+	c, err := lab.Open(cmd.labDir())
+	switch {
+	case errors.Is(err, lab.ErrNoCluster):
 		for port := cmd.labPort; port <= cmd.labPort+replicas; port++ {
-			if err := stack.CheckAddress(ctx, net.JoinHostPort("localhost", strconv.Itoa(port))); err != nil {
-				failed = append(failed, fmt.Errorf("%w, or give the local cluster other ports with make up LAB_PORT=n (bin/stack -lab-port n); of those below 32768, such as 15432, Linux gives none to outgoing connections", err))
+			ports = append(ports, port)
+		}
+	case err != nil:
+		return nil // its start will say what is wrong
+	default:
+		advice = "or remove the local cluster with make down and give the next one " + otherwise
+		for _, m := range c.Members() {
+			if _, running := m.Running(); !running && !m.IsFormer() {
+				ports = append(ports, m.Port)
 			}
+		}
+	}
+	var failed []error
+	for _, port := range ports {
+		if err := stack.CheckAddress(ctx, net.JoinHostPort("localhost", strconv.Itoa(port))); err != nil {
+			failed = append(failed, fmt.Errorf("%w, %s", err, advice))
 		}
 	}
 	return errors.Join(failed...)

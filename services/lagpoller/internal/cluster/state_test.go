@@ -15,11 +15,6 @@ var backends = []config.Backend{{Name: "a", Address: "h:1"}, {Name: "b", Address
 
 var errDown = errors.New("connection refused")
 
-var (
-	run1 = lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 100, Children: 100}
-	run2 = lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 100, Children: 200}
-)
-
 // clock gives moments of a test by their milliseconds.
 func clock(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 

@@ -28,6 +28,22 @@ const (
 	dying
 )
 
+// flushSize is how much of an answer a server gathers before it sends any, unless
+// it is done, in bytes (PQ_SEND_BUFFER_SIZE). As much is waited for before a read's
+// answer is begun, so nobody waits longer than on the server itself.
+const flushSize = 8192
+
+// gathered reports whether a server keeps a message of an answer until there is
+// more to send. Of what it sends at once nothing is held back.
+func gathered(typ byte) bool {
+	switch typ {
+	case wire.RowDescription, wire.DataRow, wire.CopyOutResponse, wire.CopyData, wire.CopyDone, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
+		wire.ParseComplete, wire.BindComplete, wire.CloseComplete, wire.ParameterDescription, wire.NoData, wire.PortalSuspended:
+		return true
+	}
+	return false
+}
+
 // outlook says how an answer has begun, with the error that ends it. A backend that
 // is told to stop sends its FATAL in one piece with the rows it had ready.
 func outlook(b []byte) (prospect, []byte) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
-	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // maxHeld is the largest server message that is looked at whole before it is
@@ -325,22 +324,6 @@ func (s *Session) showReady() {
 	s.toClient(from)
 }
 
-// flushSize is how much of an answer a server gathers before it sends any, unless
-// it is done, in bytes (PQ_SEND_BUFFER_SIZE). As much is waited for before a read's
-// answer is begun, so nobody waits longer than on the server itself.
-const flushSize = 8192
-
-// gathered reports whether a server keeps a message of an answer until there is
-// more to send. Of what it sends at once nothing is held back.
-func gathered(typ byte) bool {
-	switch typ {
-	case wire.RowDescription, wire.DataRow, wire.CopyOutResponse, wire.CopyData, wire.CopyDone, wire.CommandComplete, wire.EmptyQueryResponse, wire.ErrorResponse, wire.ParameterStatus,
-		wire.ParseComplete, wire.BindComplete, wire.CloseComplete, wire.ParameterDescription, wire.NoData, wire.PortalSuspended:
-		return true
-	}
-	return false
-}
-
 // notified makes the fence dirty: who is told of another session's commit expects
 // to see it.
 func (s *Session) notified() {
@@ -386,50 +369,6 @@ func (s *Session) ready() {
 	s.idle()
 }
 
-// letGo gives back what is not needed between statements. A connection that has
-// had half a message of the client (data for a copy that failed) gets the rest
-// first, which it ignores.
-func (s *Session) letGo() {
-	if s.inTransaction() || s.env.Settings().PerSession || s.fromClient > 0 && !s.discard {
-		return
-	}
-	for slot := range slots {
-		if slot != PrimarySlot || s.pins == 0 {
-			s.let(slot, Clean)
-		}
-	}
-}
-
-// let gives a connection back.
-func (s *Session) let(slot Slot, how Condition) {
-	h := &s.held[slot]
-	if !h.ok {
-		return
-	}
-	switch {
-	case how == Clean && h.used:
-		how = Used
-	case how == Clean && h.stepped:
-		how = Stepped
-	}
-	was := *h
-	*h = held{}
-	if slot == ReplicaSlot && s.block.replica {
-		switch how {
-		case Clean:
-			how = Open
-		case Stepped, Used: // two things would have to be done
-			how = Broken
-		}
-		s.leftReplica(&was)
-	}
-	s.checkRelease(slot, how)
-	if slot == s.at && s.fromClient > 0 {
-		s.discard = true
-	}
-	s.do(Action{Op: OpRelease, Slot: slot, How: how})
-}
-
 // note remembers a parameter the server reports, and reports whether the client
 // is to see it: to its client the router is a primary, wherever reads run.
 func (s *Session) note(body []byte) bool {
@@ -452,86 +391,4 @@ func (s *Session) note(body []byte) bool {
 	}
 	s.shown = append(s.shown[:len(s.shown):len(s.shown)], handoff.Parameter{Name: string(name), Value: string(value)})
 	return true
-}
-
-// Granted lends a connection. The session holds it from now on.
-func (s *Session) Granted(g *Grant) {
-	if s.phase != Queued && s.phase != Login {
-		return
-	}
-	stays := s.goesOnIn(g)
-	h := &s.held[g.Slot]
-	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
-	h.timeline = g.Replayed.Timeline
-	if g.Slot == PrimarySlot && s.asked.Mode.Remembers() { // in other modes nothing was waited for
-		s.isAside = false
-	}
-	if h.statements == nil {
-		h.statements = new(Statements)
-	}
-	if h.settings == nil {
-		h.settings = new(settings.Hash)
-	}
-	s.at = g.Slot
-	if s.phase == Login {
-		s.greet(g.Parameters)
-		switch {
-		case s.phase == Closed: // the router stops
-		case s.rec.Replication != "":
-			s.passOn()
-		default:
-			s.let(g.Slot, Clean)
-		}
-		return
-	}
-	s.last = handoff.Route{
-		Backend: g.Name, Role: g.Role.String(), Reason: g.Reason.String(),
-		Fence: s.fence.Position(), Replay: g.Replayed, WaitedMicros: g.Waited.Microseconds(),
-	}
-	s.equipped = false
-	switch strange := s.others(); {
-	case stays:
-		s.proceed()
-	case *h.settings != s.set.List().Hash():
-		s.strange = strange
-		s.apply()
-	case strange != nil:
-		s.loses(strange)
-	default:
-		s.proceed()
-	}
-}
-
-// proceed lets the statement at the head, or the read that runs again, go on with
-// the connection.
-func (s *Session) proceed() {
-	if s.block.state == fallen {
-		s.failThere()
-		return
-	}
-	s.applies = 0
-	if s.again != nil {
-		if !s.extended && s.equips(wire.Query, s.again) {
-			return
-		}
-		s.runAgain()
-		return
-	}
-	s.enter(Granted)
-}
-
-// runAgain sends the read that has failed elsewhere.
-func (s *Session) runAgain() {
-	run := forwarding{s: s}
-	s.sendBegin(&run, !s.extended)
-	run.flush()
-	s.enter(Busy)
-	if s.extended {
-		s.replayed, s.seq.next = 0, 0
-		s.keepStatements()
-		s.replay()
-		return
-	}
-	s.owed.sent(s.simple(wire.Query))
-	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.again})
 }

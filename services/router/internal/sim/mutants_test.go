@@ -16,6 +16,7 @@ const (
 	group    = "services/router/internal/fence/group.go"
 	state    = "services/router/internal/fence/state.go"
 	answers  = "services/router/internal/session/server.go"
+	lent     = "services/router/internal/session/lease.go"
 	reads    = "services/router/internal/fence/reads.go"
 	crossing = "services/router/internal/fence/crossing.go"
 	former   = "services/router/internal/fence/former.go"
@@ -67,7 +68,7 @@ func mutants() []wrong {
 	mode = "causal"
 	list = append(list,
 		wrong{mode: mode, Mutant: mutant.Mutant{Name: "replay position as an upper bound of what was seen", Edits: []mutant.Edit{
-			{File: answers, Old: "	h.timeline = g.Replayed.Timeline\n", New: "	h.timeline = g.Replayed.Timeline\n	if g.Slot == ReplicaSlot {\n		s.fence.Raise(g.Replayed)\n	}\n"},
+			{File: lent, Old: "	h.timeline = g.Replayed.Timeline\n", New: "	h.timeline = g.Replayed.Timeline\n	if g.Slot == ReplicaSlot {\n		s.fence.Raise(g.Replayed)\n	}\n"},
 			{File: fencing, Old: "moved := s.fence.Saw(h.by, on)", New: "moved := on == 1<<31"},
 		}}},
 		one("what was seen settled by a probe from before the read's end", reads,
