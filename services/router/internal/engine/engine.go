@@ -252,6 +252,7 @@ func (e *Engine) close() {
 	e.probe.hangup()
 	e.barrier.close()
 	for _, s := range e.servers {
+		s.replay.hangup()
 		s.connector.Close()
 	}
 	_ = e.poller.Close()
@@ -268,6 +269,9 @@ func (e *Engine) everySecond() {
 	e.lookAgain()
 	e.probe.start()
 	e.barrier.start()
+	for _, s := range e.servers {
+		s.replay.rest(e.cfg.Pool.IdleTimeout.D())
+	}
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 
