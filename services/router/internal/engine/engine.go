@@ -37,6 +37,9 @@ type Options struct {
 	// Judge asks a classifier: it returns at once and calls deliver from another
 	// goroutine.
 	Judge func(req verdict.Request, deliver func(verdict.Verdict, error))
+	// Follow, if set, has classifiers follow a database whose verdicts are kept, so that
+	// they say when these hold no more. It returns at once.
+	Follow func(database string)
 	// Want publishes a position that sessions wait for. It must not block.
 	Want func(lsn.Position)
 	// Ended reports that a session is no more, Began that it is here, which from has
