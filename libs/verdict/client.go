@@ -47,7 +47,8 @@ type Options struct {
 	// DefaultMaxOutstanding.
 	MaxOutstanding int
 	// Late, if set, is given verdicts that came after their question's timeout, so
-	// that they are known the next time. It is called from the client's goroutines.
+	// that they are known the next time, and the answers that come of Follow. It is called
+	// from the client's goroutines.
 	Late func(database string, key sqltoken.Key, v Verdict)
 }
 
@@ -76,6 +77,8 @@ type clientState struct {
 	// waiting has every *ask that is yet to be delivered, earliest deadline first.
 	waiting list.List
 	failed  []failure
+	// followed are the databases of Follow.
+	followed map[string]bool
 }
 
 // ask is one question. Its fields are guarded by Client.mu.
@@ -102,6 +105,7 @@ func NewClient(opts Options) *Client {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.state.timeout, c.state.maxText = opts.Timeout, opts.MaxText
 	c.state.links = make(map[string]*link)
+	c.state.followed = make(map[string]bool)
 	c.keeper.Go(c.keep)
 	c.links.Go(c.watch)
 	return c

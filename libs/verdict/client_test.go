@@ -348,6 +348,54 @@ func TestARestartedClassifierIsFound(t *testing.T) {
 }
 
 // The same instance, still listed, whose connection broke.
+// A classifier that is started while nobody has a question looks into the databases whose
+// verdicts are in use all the same.
+func TestFollowedDatabasesAreAskedAboutWheneverAClassifierComes(t *testing.T) {
+	d := runDir(t)
+	late := make(chan Verdict, 10)
+	c := newClient(t, d, func(o *Options) {
+		o.Late = func(database string, _ sqltoken.Key, v Verdict) {
+			if database == "app" {
+				late <- v
+			}
+		}
+	})
+	first := startClassifier(t, d, "1")
+	connected(t, c, 1)
+	c.Follow("app")
+	c.Follow("app")
+	wantFollowed := func(of *classifier, generation uint64) {
+		t.Helper()
+		q := of.next()
+		if q.Database != "app" || q.Text != "" {
+			t.Fatalf("asked %+v", q.Request)
+		}
+		q.answer(t, Verdict{Generation: generation})
+		select {
+		case v := <-late:
+			if v.Generation != generation {
+				t.Errorf("told %+v", v)
+			}
+		case <-time.After(patience):
+			t.Fatal("the answer is told to nobody")
+		}
+	}
+	wantFollowed(first, 1)
+	second := startClassifier(t, d, "2")
+	wantFollowed(second, 2)
+	first.hangUp()
+	wantFollowed(first, 3)
+	second.kill()
+	connected(t, c, 1)
+	got := put(c, "SELECT 1")
+	q := first.next()
+	if q.Text != "SELECT 1" {
+		t.Fatalf("asked %+v once more", q.Request)
+	}
+	q.answer(t, Verdict{})
+	wait(t, got)
+}
+
 func TestABrokenConnectionIsMadeAgain(t *testing.T) {
 	d := runDir(t)
 	s := startClassifier(t, d, "1")

@@ -216,6 +216,9 @@ func (l *link) setUp() {
 	l.up = true
 	l.out = nil
 	l.version = Newest
+	for database := range l.c.state.followed {
+		l.followLocked(database)
+	}
 }
 
 // setDown puts the unanswered questions to another classifier, once each.

@@ -137,7 +137,7 @@ func TestASuccessorTakesOver(t *testing.T) {
 	connected(t, c, 1)
 	askAll := func() {
 		for i := range templates {
-			wantKind(t, c, fmt.Sprintf("SELECT c%d FROM pg_class", i), verdict.Read)
+			wantKind(t, c, fmt.Sprintf("SELECT c%d FROM pg_catalog.pg_class", i), verdict.Read)
 		}
 	}
 	askAll()

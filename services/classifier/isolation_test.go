@@ -35,7 +35,7 @@ func startAskers(t *testing.T, c *verdict.Client, n int, failed func(text string
 		a.wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				// Names, since constants would make one template of them all.
-				text := fmt.Sprintf("SELECT c%d_%d FROM pg_class", g, i)
+				text := fmt.Sprintf("SELECT c%d_%d FROM pg_catalog.pg_class", g, i)
 				switch v, err := ask(t, c, text); {
 				case err != nil:
 					failed(text, err)
@@ -135,7 +135,7 @@ func TestAStoppedClassifierIsNotWaitedFor(t *testing.T) {
 	c.SetTimeout(200 * time.Millisecond)
 	unanswered := 0
 	for i := range 300 {
-		if _, err := ask(t, c, fmt.Sprintf("SELECT c%d FROM pg_class", i)); errors.Is(err, verdict.ErrTimeout) {
+		if _, err := ask(t, c, fmt.Sprintf("SELECT c%d FROM pg_catalog.pg_class", i)); errors.Is(err, verdict.ErrTimeout) {
 			unanswered++
 		} else if err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestAStoppedClassifierIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the one that was stopped answers", func() bool {
-		wantKind(t, c, fmt.Sprintf("SELECT d%d FROM pg_class", time.Now().UnixNano()), verdict.Read)
+		wantKind(t, c, fmt.Sprintf("SELECT d%d FROM pg_catalog.pg_class", time.Now().UnixNano()), verdict.Read)
 		return s.metric("1", "pgpilot_classifier_requests_total") > 1
 	})
 }

@@ -266,7 +266,7 @@ func TestEachJudgementIsLogged(t *testing.T) {
 	var answered sync.WaitGroup
 	for i := range n {
 		answered.Add(1)
-		text := fmt.Sprintf("SELECT c%d FROM pg_class", i)
+		text := fmt.Sprintf("SELECT c%d FROM pg_catalog.pg_class", i)
 		c.Ask(verdict.Request{Key: keyOf(t, text), Database: "app", Text: text}, func(v verdict.Verdict, err error) {
 			if err != nil || v.Kind != verdict.Read {
 				t.Errorf("%s: %v, %v", text, v, err)

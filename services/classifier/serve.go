@@ -82,7 +82,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	if err := join(around, env, attentive{c, shelf}, news, &wg); err != nil {
+	if err := join(around, env, attentive{c, shelf}, shelf.Lead, news, &wg); err != nil {
 		return err
 	}
 	wg.Go(func() { follow(around, env, c, s, shelf) })
@@ -149,6 +149,8 @@ func openLibrary(env *service.Env, workers *parse.Pool, changed func(database st
 		Wait:    catalogWait(env.Config),
 		Most:    catalog.DefaultMost,
 		Changed: changed,
+
+		Unconfirmed: catalog.DefaultUnconfirmed,
 		Parse: func(text string) (tree *pgquery.ParseResult, err error) {
 			err = workers.Parse(text, false, func(p parse.Parsed) { tree = p.Tree })
 			if errors.Is(err, parse.ErrBusy) || errors.Is(err, parse.ErrLost) || errors.Is(err, parse.ErrClosed) {
@@ -193,7 +195,7 @@ func (a attentive) Flushed(database string, generation uint64) bool {
 
 // join connects to the bus, which need not be there: verdicts are given without
 // it.
-func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.Herald, wg *sync.WaitGroup) error {
+func join(ctx context.Context, env *service.Env, c herald.Clerk, lead func(primary string), news *herald.Herald, wg *sync.WaitGroup) error {
 	m, err := bus.NewMetrics(env.Metrics)
 	if err != nil {
 		return err
@@ -210,6 +212,13 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, news *herald.He
 	}
 	self, err := bus.Identity(env.Dir, env.Claim.ID())
 	if err != nil {
+		return err
+	}
+	if _, err := bus.Subscribe(nc, bus.SubjectTopology, m, func(t bus.Topology) {
+		if t.Primary != "" { // whoever was is asked until it is known who is
+			lead(t.Primary)
+		}
+	}); err != nil {
 		return err
 	}
 	desk := &herald.Desk{

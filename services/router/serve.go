@@ -47,7 +47,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	var links *intake.Server
 	loop, err = engine.New(engine.Options{
 		Config: env.Config, Log: env.Log, Secret: secret,
-		Judge: judge.Ask, Want: paper.Want,
+		Judge: judge.Ask, Follow: judge.Follow, Want: paper.Want,
 		Ended:    func(session string) { links.Ended(session) },
 		Began:    func(session string, from *intake.Link) { links.Began(session, from) },
 		Moved:    func(session string, to *intake.Link) { links.Moved(session, to) },

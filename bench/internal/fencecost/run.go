@@ -104,7 +104,7 @@ func quantile(o Outcome, reads bool, q float64) string {
 func (o *Options) measure(ctx context.Context, t target.Target, l Load) (Outcome, error) {
 	l.Warmup, l.Measure, l.Seed, l.Rows = time.Second, o.Each, o.Seed, workload.Rows(o.Stage.Scale)
 	var before target.Counters
-	got, err := l.perform(ctx, t.DSN(), func() (err error) {
+	got, err := l.perform(ctx, t.DSNs()[0], func() (err error) {
 		before, err = t.Counters(ctx)
 		return err
 	})

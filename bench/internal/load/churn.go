@@ -27,7 +27,7 @@ func (f *Fleet) churn(ctx context.Context, start time.Time) []Result {
 				if began >= to {
 					return
 				}
-				err := f.visit(ctx, c)
+				err := f.visit(ctx, i, c)
 				now := time.Since(start)
 				if err != nil {
 					r.fail(err)
@@ -52,11 +52,11 @@ func (f *Fleet) churn(ctx context.Context, start time.Time) []Result {
 // visitTimeout bounds one connection with its transaction.
 const visitTimeout = 30 * time.Second
 
-// visit connects, runs one transaction and disconnects.
-func (f *Fleet) visit(ctx context.Context, c *client) error {
+// visit connects client i, runs one transaction and disconnects.
+func (f *Fleet) visit(ctx context.Context, i int, c *client) error {
 	ctx, stop := context.WithTimeout(ctx, visitTimeout)
 	defer stop()
-	conn, err := pgconn.ConnectConfig(ctx, f.config)
+	conn, err := pgconn.ConnectConfig(ctx, f.configs[i%len(f.configs)])
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

@@ -20,7 +20,7 @@ const connecting = 16
 // Fleet is the connected clients of one run.
 type Fleet struct {
 	opts    Options
-	config  *pgconn.Config
+	configs []*pgconn.Config
 	clients []*client
 	idle    []int // descriptors
 }
@@ -30,15 +30,19 @@ func Open(ctx context.Context, opts Options) (*Fleet, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	config, err := pgconn.ParseConfig(opts.DSN)
-	if err != nil {
-		return nil, fmt.Errorf("read the address of the target: %w", err)
+	f := &Fleet{opts: opts}
+	for _, dsn := range opts.DSNs {
+		config, err := pgconn.ParseConfig(dsn)
+		if err != nil {
+			return nil, fmt.Errorf("read an address of the target: %w", err)
+		}
+		f.configs = append(f.configs, config)
 	}
-	f := &Fleet{opts: opts, config: config}
+	var err error
 	if !opts.Workload.Reconnects {
 		f.clients = make([]*client, opts.Clients)
 		err = f.each(ctx, opts.Clients, func(ctx context.Context, i int) error {
-			fd, err := f.connect(ctx, true)
+			fd, err := f.connect(ctx, i, true)
 			if err != nil {
 				return err
 			}
@@ -49,7 +53,7 @@ func Open(ctx context.Context, opts Options) (*Fleet, error) {
 	if err == nil {
 		f.idle = make([]int, opts.Idle)
 		err = f.each(ctx, opts.Idle, func(ctx context.Context, i int) error {
-			fd, err := f.connect(ctx, false)
+			fd, err := f.connect(ctx, i, false)
 			f.idle[i] = fd
 			return err
 		})
@@ -87,10 +91,10 @@ func (f *Fleet) each(ctx context.Context, n int, do func(ctx context.Context, i 
 	return context.Cause(ctx)
 }
 
-// connect logs in, prepares what the workload wants prepared, and gives the bare
+// connect logs client i in, prepares what the workload wants prepared, and gives the bare
 // descriptor.
-func (f *Fleet) connect(ctx context.Context, prepare bool) (int, error) {
-	conn, err := pgconn.ConnectConfig(ctx, f.config)
+func (f *Fleet) connect(ctx context.Context, i int, prepare bool) (int, error) {
+	conn, err := pgconn.ConnectConfig(ctx, f.configs[i%len(f.configs)])
 	if err != nil {
 		return 0, fmt.Errorf("connect a client: %w", err)
 	}

@@ -21,7 +21,7 @@ func options(t *testing.T, dsn, name string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		DSN: dsn, Workload: w, Protocol: workload.Simple, Clients: 4,
+		DSNs: []string{dsn}, Workload: w, Protocol: workload.Simple, Clients: 4,
 		Measure: 200 * time.Millisecond, Seed: 1, Rows: 200_000,
 	}
 }
@@ -170,7 +170,7 @@ func TestConnectOverSlowConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	f.config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	f.configs[0].DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return slowConn{conn}, err
 	}

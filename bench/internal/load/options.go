@@ -11,8 +11,8 @@ import (
 
 // Options of a run.
 type Options struct {
-	// DSN is the URL to connect to.
-	DSN      string
+	// DSNs are the URLs to connect to: clients take turns.
+	DSNs     []string
 	Workload *workload.Workload
 	Protocol workload.Protocol
 	// Clients run the workload. Idle more are connected and say nothing.
@@ -31,6 +31,8 @@ type Options struct {
 
 func (o *Options) check() error {
 	switch {
+	case len(o.DSNs) == 0:
+		return errors.New("load needs somewhere to connect to")
 	case o.Workload == nil:
 		return errors.New("load needs a workload")
 	case o.Clients < 1:

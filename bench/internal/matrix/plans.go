@@ -38,6 +38,9 @@ var (
 	// prepared are those that keep prepared statements apart also where PgBouncer's
 	// transaction mode does not.
 	prepared = []string{"direct", "pgbouncer", "pgbouncer-session", "strict"}
+	// unrouted are those that have their clients on the replicas and do not route: what
+	// the same reads cost on the same servers without pgpilot.
+	unrouted = []string{"direct-replicas", "pgbouncer-replicas"}
 	pooling  = []string{"pgbouncer", "relaxed", "strict"}
 )
 
@@ -55,9 +58,9 @@ func quick() Plan {
 		Cases: []Case{
 			{Workload: "select", Protocol: workload.Simple, Clients: 1, Targets: few},
 			{Workload: "select", Protocol: workload.Simple, Clients: 16, Targets: few,
-				Guests: slices.Concat(others, sockets, []string{"pgbouncer-session", "strict-2"}), GuestRounds: extra},
-			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: few},
-			{Workload: "select", Protocol: workload.Prepared, Clients: 16, Targets: prepared},
+				Guests: slices.Concat(others, sockets, unrouted, []string{"pgbouncer-session", "strict-2"}), GuestRounds: extra},
+			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: few, Guests: unrouted, GuestRounds: extra},
+			{Workload: "select", Protocol: workload.Prepared, Clients: 16, Targets: prepared, Guests: []string{"direct-replicas"}, GuestRounds: extra},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: few,
 				Guests: others, GuestRounds: extra},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Rate: 400, Targets: few},
@@ -85,7 +88,7 @@ func full() Plan {
 	single := []workload.Protocol{workload.Simple, workload.Extended, workload.Prepared}
 	for _, protocol := range single {
 		for _, clients := range []int{1, 4, 16, 64, 256} {
-			p.Cases = append(p.Cases, Case{Workload: "select", Protocol: protocol, Clients: clients, Targets: slices.Concat(each, sockets)})
+			p.Cases = append(p.Cases, Case{Workload: "select", Protocol: protocol, Clients: clients, Targets: slices.Concat(each, sockets, unrouted)})
 		}
 		p.Cases = append(p.Cases,
 			Case{Workload: "mixed", Protocol: protocol, Clients: 16, Targets: each},
@@ -134,7 +137,7 @@ func smoke() Plan {
 			p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: workload.Simple, Clients: 2, Targets: few})
 		case w.Name == "select":
 			for _, protocol := range workload.Protocols() {
-				targets := slices.Concat(each, sockets)
+				targets := slices.Concat(each, sockets, unrouted)
 				if protocol != workload.Simple {
 					targets = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "strict"}
 				}

@@ -70,7 +70,7 @@ func (s *Stage) startPgpilot(ctx context.Context, spec Spec, dir string) (_ Targ
 	return p, nil
 }
 
-func (p *pilot) DSN() string { return p.dsn }
+func (p *pilot) DSNs() []string { return []string{p.dsn} }
 
 // Proxy are the routers.
 func (p *pilot) Proxy() []int { return p.pids(rundir.Router) }

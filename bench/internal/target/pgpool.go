@@ -78,5 +78,5 @@ func (s *Stage) startPgpool(ctx context.Context, spec Spec, dir string) (Target,
 		"-a", filepath.Join(dir, "pool_hba"), "-F", filepath.Join(dir, "pcp.conf"))
 	cmd.Dir = private
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
-	return s.launch(ctx, cmd, spec, dir, ports[0])
+	return s.launch(ctx, cmd, spec, dir, ports[0], lab.Database)
 }

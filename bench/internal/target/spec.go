@@ -29,6 +29,10 @@ type Spec struct {
 	// Fencing is the mode of a pgpilot, Routers how many it has.
 	Fencing string
 	Routers int
+	// Replicas says that a target which does not route has its clients on the replicas, in
+	// turns, and none on the primary: for reads alone, what the same servers as pgpilot's
+	// cost without it.
+	Replicas bool
 	// Unix says that it reaches the servers over their Unix sockets.
 	Unix bool
 }
@@ -44,6 +48,8 @@ func Specs() []Spec {
 		{Name: "strict", Title: "pgpilot strict", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1},
 		{Name: "causal", Title: "pgpilot causal", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Causal, Routers: 1},
 		{Name: "linear", Title: "pgpilot linear", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Linear, Routers: 1},
+		{Name: "direct-replicas", Title: "direct to the replicas", Kind: Direct, Replicas: true},
+		{Name: "pgbouncer-replicas", Title: "PgBouncer, transaction, on the replicas", Kind: PgBouncer, Pool: config.Transaction, Replicas: true},
 		{Name: "pgbouncer-unix", Title: "PgBouncer, transaction, servers on Unix sockets", Kind: PgBouncer, Pool: config.Transaction, Unix: true},
 		{Name: "strict-unix", Title: "pgpilot strict, servers on Unix sockets", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1, Unix: true},
 		{Name: "relaxed-2", Title: "pgpilot relaxed, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 2},

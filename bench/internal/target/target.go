@@ -12,8 +12,8 @@ import (
 
 // Target is something that runs and takes clients.
 type Target interface {
-	// DSN is the URL for clients.
-	DSN() string
+	// DSNs are the URLs for clients, who take turns.
+	DSNs() []string
 	// Proxy are the pids of what stands in a statement's way, All those of everything
 	// that belongs to the target. Both are empty for direct.
 	Proxy() []int
@@ -43,7 +43,11 @@ func (s *Stage) Start(ctx context.Context, spec Spec) (Target, error) {
 	}
 	switch spec.Kind {
 	case Direct:
-		return direct{s.Lab.Primary().DSN()}, nil
+		var d direct
+		for _, m := range s.serversOf(spec) {
+			d.dsns = append(d.dsns, m.DSN())
+		}
+		return d, nil
 	case PgBouncer:
 		return s.startPgBouncer(ctx, spec, dir)
 	case Pgpool:
@@ -62,27 +66,40 @@ func hostOf(spec Spec, m *lab.Member) string {
 	return m.Host
 }
 
-// direct is the primary itself.
-type direct struct{ dsn string }
+// serversOf gives the servers that a target which does not route has its clients on.
+func (s *Stage) serversOf(spec Spec) []*lab.Member {
+	if spec.Replicas {
+		return s.Lab.Replicas()
+	}
+	return []*lab.Member{s.Lab.Primary()}
+}
 
-func (d direct) DSN() string                              { return d.dsn }
+// direct is the servers themselves.
+type direct struct{ dsns []string }
+
+func (d direct) DSNs() []string                           { return d.dsns }
 func (direct) Proxy() []int                               { return nil }
 func (direct) All() []int                                 { return nil }
 func (direct) Counters(context.Context) (Counters, error) { return Counters{}, nil }
 func (direct) Stop(context.Context) error                 { return nil }
 
-// proxy is a target of one program.
+// proxy is a target of one program, with the databases that it knows.
 type proxy struct {
 	*process
-	port int
+	port      int
+	databases []string
 }
 
-func (p proxy) DSN() string {
-	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(lab.User, lab.Password),
-		Host: address(p.port), Path: "/" + lab.Database, RawQuery: "sslmode=disable",
+func (p proxy) DSNs() []string {
+	var all []string
+	for _, name := range p.databases {
+		u := url.URL{
+			Scheme: "postgres", User: url.UserPassword(lab.User, lab.Password),
+			Host: address(p.port), Path: "/" + name, RawQuery: "sslmode=disable",
+		}
+		all = append(all, u.String())
 	}
-	return u.String()
+	return all
 }
 func (p proxy) Proxy() []int                               { return []int{p.pid} }
 func (p proxy) All() []int                                 { return []int{p.pid} }

@@ -14,7 +14,7 @@ import (
 // functions.
 func BenchmarkCatalog(b *testing.B) {
 	c := labtest.Start(b, 0)
-	conn, _, err := login(c).connect(b.Context(), lab.Database)
+	conn, err := login(c).connect(b.Context(), lab.Database)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func BenchmarkCatalog(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := readContents(b.Context(), conn); err != nil {
+			if _, _, err := readContents(b.Context(), conn.Conn); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	contents, _, err := readContents(b.Context(), conn)
+	contents, _, err := readContents(b.Context(), conn.Conn)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,9 +2,13 @@ package catalog
 
 import (
 	"errors"
+	"slices"
+	"strings"
+	"unicode"
 
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 )
@@ -38,6 +42,8 @@ type useKind byte
 
 const (
 	useFunction useKind = iota
+	// useOthers are functions that are not PostgreSQL's own.
+	useOthers
 	// useAttribute and useRow may be calls or columns.
 	useAttribute
 	useRow
@@ -57,7 +63,9 @@ type bodies struct {
 	parse Parse
 	// major is the server's release.
 	major int
-	known map[source]body
+	// folding says that the server may fold letters that are not ASCII.
+	folding bool
+	known   map[source]body
 	// kept is what the present reading has used; it becomes known.
 	kept map[source]body
 	// missed is set if a body of the present reading could not be looked at.
@@ -66,6 +74,8 @@ type bodies struct {
 
 type source struct {
 	language, text string
+	// parameters are the names of parameters, as in functionRow, with commas between them.
+	parameters string
 	// volatile functions may write; others are refused that by PostgreSQL.
 	volatile bool
 }
@@ -76,22 +86,22 @@ func (b *bodies) begin() { b.kept, b.missed = make(map[source]body), false }
 func (b *bodies) end()   { b.known, b.kept = b.kept, nil }
 
 // of gives what a function's source names.
-func (b *bodies) of(language, text string, volatile bool) body {
-	s := source{language, text, volatile}
+func (b *bodies) of(s source) body {
 	out, ok := b.known[s]
-	if !ok {
-		switch language {
-		case "sql":
-			var err error
-			if out, err = b.sql(text, volatile); err != nil {
-				b.missed = true
-				return out
-			}
-		case "plpgsql":
-			out = plpgsql(text, volatile)
-		default:
-			out = body{reason: "is written in " + language}
+	switch {
+	case ok:
+	case b.folding && namesBeyondASCII(s.text):
+		out = body{reason: "has a body with a name whose letters the server may fold"}
+	case s.language == "sql":
+		var err error
+		if out, err = b.sql(s); err != nil {
+			b.missed = true
+			return out
 		}
+	case s.language == "plpgsql":
+		out = plpgsql(s.text, s.volatile)
+	default:
+		out = body{reason: "is written in " + s.language}
 	}
 	b.kept[s] = out
 	return out
@@ -99,30 +109,45 @@ func (b *bodies) of(language, text string, volatile bool) body {
 
 // sql judges the text of an SQL function as if all its names were harmless, and
 // notes them. The error is ErrNotNow.
-func (b *bodies) sql(text string, volatile bool) (body, error) {
-	if o, refused := judge.Refuse(text); refused {
+func (b *bodies) sql(s source) (body, error) {
+	if o, refused := judge.Refuse(s.text); refused {
 		return body{reason: "has a body with " + o.Reason}, nil
 	}
-	text = judge.Bare(text)
+	text := judge.Bare(s.text)
 	switch tree, err := b.parse(text); {
 	case errors.Is(err, ErrNotNow):
 		return body{reason: "has a body that was not parsed yet"}, ErrNotNow
 	case err != nil:
 		return body{reason: "has a body that cannot be parsed"}, nil
 	default:
-		r := &recorder{major: b.major}
-		o := judge.Tree(text, tree, 0, r)
-		if o.Kind != verdict.Read && !volatile {
+		r := &recorder{major: b.major, parameters: strings.Split(s.parameters, ",")}
+		o := judge.Body(tree, r)
+		if o.Kind != verdict.Read && !s.volatile {
 			return body{reason: "has a body with " + o.Reason}, nil
 		}
 		return body{effects: o.Effects &^ verdict.Transaction, uses: r.uses}, nil
 	}
 }
 
+// namesBeyondASCII reports whether a text has a name with a character that is not ASCII.
+func namesBeyondASCII(text string) bool {
+	lexer := sqltoken.NewLexer([]byte(text), newestMajor)
+	for {
+		t, err := lexer.Next()
+		if err != nil || t.Kind == sqltoken.EOF {
+			return false // what cannot be taken apart is refused
+		}
+		if isName(t.Kind) && strings.IndexFunc(text[t.Start:t.End], func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
+			return true
+		}
+	}
+}
+
 // recorder is a Catalog that finds everything harmless and notes what it is asked.
 type recorder struct {
-	major int
-	uses  []use
+	major      int
+	parameters []string
+	uses       []use
 }
 
 func (r *recorder) note(u use) judge.Standing {
@@ -133,6 +158,12 @@ func (r *recorder) note(u use) judge.Standing {
 func (r *recorder) Function(schema, name string, arguments int) judge.Standing {
 	return r.note(use{useFunction, schema, name, arguments})
 }
+
+func (r *recorder) Others(schema, name string, arguments int) judge.Standing {
+	return r.note(use{useOthers, schema, name, arguments})
+}
+
+func (r *recorder) Parameter(name string) bool { return slices.Contains(r.parameters, name) }
 
 func (r *recorder) Attribute(name string, row bool) judge.Standing {
 	if row {

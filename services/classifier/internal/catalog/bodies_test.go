@@ -74,7 +74,7 @@ func TestABodyIsTriedAgain(t *testing.T) {
 	} {
 		busy = step.busy
 		b.begin()
-		got := b.of("sql", step.text, false)
+		got := b.of(source{language: "sql", text: step.text})
 		if (got.reason != "") != step.refused || b.missed != step.missed || asked != step.asked {
 			t.Fatalf("%+v: %q, missed %v, asked %d", step, got.reason, b.missed, asked)
 		}

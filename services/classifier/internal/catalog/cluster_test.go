@@ -102,13 +102,13 @@ func superuser(t *testing.T, m *lab.Member) *pgx.Conn {
 
 func read(t *testing.T, c *lab.Cluster, reads ...string) *Snapshot {
 	t.Helper()
-	conn, _, err := login(c).connect(t.Context(), lab.Database)
+	conn, err := login(c).connect(t.Context(), lab.Database)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
 	start := time.Now()
-	contents, _, err := readContents(t.Context(), conn)
+	contents, _, err := readContents(t.Context(), conn.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,4 +303,40 @@ func run(ctx context.Context, c *pgconn.PgConn, sql string) (string, error) {
 		fmt.Fprintf(&b, "%s %s\n", r.CommandTag, rows)
 	}
 	return b.String(), nil
+}
+
+// A user's function of the name set_config is no setting, whatever its last argument.
+func TestNamesakesOfSetConfig(t *testing.T) {
+	c := labtest.Start(t, 0)
+	exec(t, superuser(t, c.Primary()), `CREATE SCHEMA s; SET search_path = public, s; CREATE TABLE log (id int); CREATE TABLE quiet_log (id int);
+		CREATE SEQUENCE seq;
+		CREATE FUNCTION s.set_config(text, int, bool) RETURNS text LANGUAGE sql VOLATILE AS $$SELECT nextval('seq')::text$$;
+		CREATE FUNCTION fires() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM set_config('a.b', 1, true); RETURN NEW; END$$;
+		CREATE TRIGGER x BEFORE INSERT ON log FOR EACH ROW EXECUTE FUNCTION fires();
+		CREATE FUNCTION fires_quietly() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.set_config('a.b', '1', true); RETURN NEW; END$$;
+		CREATE TRIGGER x BEFORE INSERT ON quiet_log FOR EACH ROW EXECUTE FUNCTION fires_quietly();
+		CREATE FUNCTION in_sql() RETURNS text LANGUAGE sql VOLATILE AS $$SELECT set_config('a.b', 1, true)$$`)
+	s := read(t, c)
+	for text, want := range map[string]verdict.Effect{
+		"SELECT set_config('a.b', 1, true)":              verdict.Sequences,
+		"SELECT s.set_config('a.b', 1, true)":            verdict.Sequences,
+		"SELECT pg_catalog.set_config('a.b', '1', true)": 0,
+		"SELECT set_config('a.b', 1, false)":             verdict.Sequences | verdict.Session,
+		"INSERT INTO log VALUES (1)":                     verdict.Sequences,
+		"INSERT INTO quiet_log VALUES (1)":               0,
+		"SELECT in_sql()":                                verdict.Sequences,
+	} {
+		if o := judge.Judge(text, s); o.Kind != verdict.Write || o.Effects != want {
+			t.Errorf("%s: %v %v, want %v", text, o.Kind, o.Effects, want)
+		}
+	}
+	for text, followed := range map[string]bool{
+		"SELECT set_config('a.b', '1', false)":            false,
+		"SELECT pg_catalog.set_config('a.b', '1', false)": true,
+	} {
+		o := judge.Judge(text, s)
+		if got := o.Detail != nil && o.Detail.Parts[0].Settings != nil; got != followed {
+			t.Errorf("%s: taken for a setting: %v", text, got)
+		}
+	}
 }

@@ -24,7 +24,7 @@ type compiler struct {
 // on a replica because somebody says so (routing.read_functions).
 func compile(c *contents, b *bodies, reads map[string]bool) *Snapshot {
 	k := &compiler{contents: c, graph: newGraph(), Snapshot: newSnapshot(), bodies: b, volatile: make(map[uint32]bool)}
-	b.major, k.Snapshot.major = c.major, c.major
+	b.major, k.Snapshot.major, b.folding = c.major, c.major, c.folding
 	b.begin()
 	defer b.end()
 	k.addFunctions(reads)
@@ -269,8 +269,10 @@ func (k *compiler) addBodies(reads map[string]bool) {
 		switch {
 		case f.Body != "":
 			k.tree(n, f.Body)
+		case f.Backslashes:
+			k.spoil(n, k.nodes[n].label+" has a standard_conforming_strings of its own", verdict.Unproven)
 		case f.Language == "sql" || f.Language == "plpgsql":
-			b := k.bodies.of(f.Language, f.Source, volatile)
+			b := k.bodies.of(source{f.Language, f.Source, f.Parameters, volatile})
 			switch {
 			case b.reason != "":
 				k.spoil(n, k.nodes[n].label+" "+b.reason, b.effects|verdict.Unproven)

@@ -68,6 +68,10 @@ type contents struct {
 	announced   []idRow
 	// major is the server's release.
 	major int
+	// folding says that the server's encoding is another than UTF8, and may have one byte
+	// a character: then it folds the letters of names by its locale ("Identifiers and Key
+	// Words").
+	folding bool
 }
 
 type functionRow struct {
@@ -88,6 +92,12 @@ type functionRow struct {
 	Transaction bool
 	// Internal functions take values that no query has: only the server calls them.
 	Internal bool
+	// Backslashes says that the body is read with a standard_conforming_strings of its own,
+	// and so perhaps otherwise than package sqltoken reads it.
+	Backslashes bool
+	// Parameters are the names of parameters of an SQL function that are no rows, with
+	// commas between them.
+	Parameters string
 	// Source is the body in the function's language, or the name of the C function
 	// behind an internal one. Body is the parsed one of BEGIN ATOMIC and RETURN, and
 	// Defaults those of the arguments: node trees. All but the C name are empty for
@@ -150,7 +160,7 @@ func readContents(ctx context.Context, conn *pgx.Conn) (_ *contents, f fingerpri
 	if f, err = readFingerprint(ctx, tx); err != nil {
 		return nil, f, err
 	}
-	c := &contents{major: major(conn)}
+	c := &contents{major: major(conn), folding: conn.PgConn().ParameterStatus("server_encoding") != "UTF8"}
 	for _, read := range []func() error{
 		rows(ctx, tx, &c.functions, functionsSQL),
 		rows(ctx, tx, &c.aggregates, aggregatesSQL),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,9 +15,12 @@ import (
 
 // Login is where and as whom catalogs are read.
 type Login struct {
-	// Servers in the order in which they are tried; the first is expected to be the
-	// primary.
+	// Servers in the order in which they are tried.
 	Servers []Server
+	// Primary is the name of the one that takes writes, empty while that is not known: then
+	// the first that is no standby is taken for it. Once it is known, another that claims
+	// to be one, such as a former primary that has come back, is not.
+	Primary string
 	Monitor config.Monitor
 }
 
@@ -29,43 +33,81 @@ type Server struct {
 // statementTimeout of each query, in PostgreSQL's notation.
 const statementTimeout = "30s"
 
-// errStandby says that a server that is asked is no primary.
-var errStandby = errors.New("is a standby")
+// leads reports whether a server that is no standby is the primary.
+func (l *Login) leads(name string) bool { return l.Primary == "" || l.Primary == name }
+
+// order gives the servers with the primary first.
+func (l *Login) order() []Server {
+	out := slices.Clone(l.Servers)
+	slices.SortStableFunc(out, func(a, b Server) int {
+		switch {
+		case a.Name == l.Primary && b.Name != l.Primary:
+			return -1
+		case b.Name == l.Primary && a.Name != l.Primary:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// serverConn is a connection to a server.
+type serverConn struct {
+	*pgx.Conn
+	// server is its name.
+	server string
+	// primary is false for a standby, and for one that is not the primary any more.
+	primary bool
+}
 
 // connect logs in to the primary, or to a standby if no server is one: what runs
-// on a standby is what its own catalog says.
-func (l *Login) connect(ctx context.Context, database string) (conn *pgx.Conn, primary bool, err error) {
+// on a standby is what its own catalog says. One that merely claims to be the primary is
+// better than none.
+func (l *Login) connect(ctx context.Context, database string) (conn *serverConn, err error) {
 	password, err := l.Monitor.Secret()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	var standby *pgx.Conn
-	var failures error
-	for _, b := range l.Servers {
-		c, err := l.dial(ctx, b.Server, password, database)
-		if err == nil {
-			var recovering bool
-			if err = c.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovering); err == nil && !recovering {
-				if standby != nil {
-					_ = standby.Close(ctx)
-				}
-				return c, true, nil
-			}
-			if err == nil && standby == nil {
-				standby = c
-				continue
-			}
-			_ = c.Close(ctx)
-			if err == nil {
-				err = errStandby
+	var standby, claims *serverConn
+	defer func() {
+		for _, c := range []*serverConn{standby, claims} {
+			if c != nil && c != conn {
+				_ = c.Close(ctx)
 			}
 		}
-		failures = errors.Join(failures, fmt.Errorf("%s: %w", b.Name, err))
+	}()
+	var failures error
+	for _, b := range l.order() {
+		pg, err := l.dial(ctx, b.Server, password, database)
+		if err != nil {
+			failures = errors.Join(failures, fmt.Errorf("%s: %w", b.Name, err))
+			continue
+		}
+		c := &serverConn{Conn: pg, server: b.Name}
+		var recovering bool
+		err = pg.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovering)
+		switch {
+		case err != nil:
+			failures = errors.Join(failures, fmt.Errorf("%s: %w", b.Name, err))
+		case !recovering && l.leads(b.Name):
+			c.primary = true
+			return c, nil
+		case recovering && standby == nil:
+			standby = c
+			continue
+		case !recovering && claims == nil:
+			claims = c
+			continue
+		}
+		_ = pg.Close(ctx)
 	}
-	if standby != nil {
-		return standby, false, nil
+	switch {
+	case standby != nil:
+		return standby, nil
+	case claims != nil:
+		return claims, nil
 	}
-	return nil, false, failures
+	return nil, failures
 }
 
 func (l *Login) dial(ctx context.Context, s dial.Server, password, database string) (*pgx.Conn, error) {

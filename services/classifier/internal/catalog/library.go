@@ -11,8 +11,11 @@ import (
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 )
 
-// DefaultMost is how many databases are looked into; further ones are not known.
-const DefaultMost = 100
+// Defaults of Options.
+const (
+	DefaultMost        = 100
+	DefaultUnconfirmed = time.Minute
+)
 
 // Options of a Library.
 type Options struct {
@@ -28,10 +31,13 @@ type Options struct {
 	Changed func(database string)
 	// Wait is the longest that a question waits for a catalog to be read.
 	Wait time.Duration
-	// Most is how many databases are looked into.
-	Most    int
-	Metrics *Metrics
-	Log     *slog.Logger
+	// Most is how many databases are looked into; further ones are not known.
+	Most int
+	// Unconfirmed is how long a Snapshot is believed while no server can be asked whether
+	// it still holds.
+	Unconfirmed time.Duration
+	Metrics     *Metrics
+	Log         *slog.Logger
 }
 
 // Library has the catalogs of the databases it was asked about. It is safe for
@@ -78,9 +84,23 @@ func readSet(list []string) map[string]bool {
 func (l *Library) Set(login Login, reads []string, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	login.Primary = l.state.login.Primary
 	l.state.login, l.state.reads, l.state.wait = login, readSet(reads), wait
 	for _, w := range l.state.shelf {
 		w.poke(pokeRead)
+	}
+}
+
+// Lead says which server is the primary, by its name: catalogs are read there.
+func (l *Library) Lead(primary string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if primary == l.state.login.Primary {
+		return
+	}
+	l.state.login.Primary = primary
+	for _, w := range l.state.shelf {
+		w.poke(pokeLook)
 	}
 }
 
@@ -96,11 +116,11 @@ func (l *Library) settings() (login Login, reads map[string]bool) {
 func (l *Library) Of(database string) judge.Catalog {
 	w, wait := l.watch(database)
 	if w == nil {
-		return judge.Static{}
+		return judge.Blind{}
 	}
 	s, tried := w.current(wait)
 	if s == nil {
-		return judge.Static{Pending: !tried}
+		return judge.Blind{Static: judge.Static{Pending: !tried}}
 	}
 	return s
 }
@@ -124,11 +144,10 @@ func (l *Library) Changing(database string) {
 	}
 }
 
-// Look has the database looked at soon, because another classifier saw it change.
+// Look has the database looked at soon, because another classifier saw it change. It is
+// followed from then on: the other may end.
 func (l *Library) Look(database string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w := l.state.shelf[database]; w != nil {
+	if w, _ := l.watch(database); w != nil {
 		w.poke(pokeLook)
 	}
 }

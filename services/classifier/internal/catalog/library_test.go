@@ -54,7 +54,7 @@ func open(t *testing.T, c *lab.Cluster, change func(*Options)) *desk {
 	}
 	d := &desk{changed: make(chan string, 100), log: &logbook{}}
 	o := Options{
-		Login: *login(c), Parse: pgquery.Parse, Wait: patience, Most: DefaultMost, Metrics: m,
+		Login: *login(c), Parse: pgquery.Parse, Wait: patience, Most: DefaultMost, Unconfirmed: DefaultUnconfirmed, Metrics: m,
 		Changed: func(database string) { d.changed <- database },
 		Log:     slog.New(slog.NewTextHandler(d.log, nil)),
 	}
@@ -128,6 +128,7 @@ func TestRedefinitionsDropVerdicts(t *testing.T) {
 		{"ALTER DOMAIN d ADD CONSTRAINT c CHECK (pg_backend_pid() > 0)", "SELECT 1::d"},
 		{"CREATE FUNCTION total(t) RETURNS int LANGUAGE sql AS 'SELECT 1'", "SELECT t.total FROM t"},
 		{"CREATE SCHEMA other; CREATE UNLOGGED TABLE other.t (id int)", "SELECT * FROM t"},
+		{"CREATE VIEW other.pg_class AS SELECT pg_backend_pid() AS oid", "SELECT count(*) FROM pg_class"},
 		{"CREATE FUNCTION other.lower(text) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'", "SELECT lower('A')"},
 		{"CREATE FUNCTION g(int, int) RETURNS bool LANGUAGE sql AS 'SELECT true'; CREATE OPERATOR other.= (FUNCTION = g, LEFTARG = int, RIGHTARG = int)", "SELECT 1 = 2"},
 	} {
@@ -199,8 +200,19 @@ func TestADatabaseThatMayNotBeEnteredIsUnknown(t *testing.T) {
 	if o := judge.Judge("SELECT * FROM t", at); o.Kind != verdict.Write || o.Unknown {
 		t.Errorf("%+v", o)
 	}
-	if o := judge.Judge("SELECT 1, now(), relname FROM pg_class", at); o.Kind != verdict.Read {
-		t.Errorf("%+v", o)
+	for text, want := range map[string]verdict.Kind{
+		"SELECT 1, $1, current_timestamp, CAST(1 AS bigint)":             verdict.Read,
+		"SELECT pg_catalog.lower('A'), relname FROM pg_catalog.pg_class": verdict.Read,
+		"SELECT lower('A')":                           verdict.Write, // of the database's, perhaps
+		"SELECT 1 + 1":                                verdict.Write,
+		"SELECT 'a'::text":                            verdict.Write,
+		"SELECT relname FROM pg_class":                verdict.Write,
+		"SELECT c.relname FROM pg_catalog.pg_class c": verdict.Write,
+		"SELECT x.a FROM (SELECT 1 AS a) x":           verdict.Write,
+	} {
+		if o := judge.Judge(text, at); o.Kind != want || o.Unknown {
+			t.Errorf("%s: %+v", text, o)
+		}
 	}
 	if d.Again("closed", at) {
 		t.Error("there cannot be more to know")
@@ -222,7 +234,7 @@ func TestTheNumberOfDatabasesIsBounded(t *testing.T) {
 		t.Fatal("the first is not looked into")
 	}
 	for range 2 {
-		if _, ok := d.Of("postgres").(judge.Static); !ok {
+		if _, ok := d.Of("postgres").(judge.Blind); !ok {
 			t.Fatal("the second is looked into")
 		}
 	}
@@ -246,6 +258,63 @@ func TestWithoutAPrimaryAStandbyIsAsked(t *testing.T) {
 	d.eventually(t, "SELECT * FROM t", verdict.Read)
 }
 
+// A former primary that is there still, or again, says nothing of the catalog any more.
+func TestCatalogsAreReadWhereWritesGo(t *testing.T) {
+	c := labtest.Start(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	former := c.Primary()
+	exec(t, connect(t, former.DSN()), "CREATE FUNCTION f() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1'")
+	exec(t, superuser(t, former), "CREATE DATABASE other OWNER "+lab.User)
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT f()", verdict.Read)
+	d.wantChange(t, lab.Database)
+	if err := c.WaitCaughtUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Promote(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	primary := connect(t, c.Primary().DSN())
+	exec(t, primary, "ALTER FUNCTION f() VOLATILE; CREATE TABLE since (id int)")
+	d.Lead(c.Primary().Name)
+	d.wantChange(t, lab.Database)
+	if o := d.judge("SELECT f()"); o.Kind != verdict.Write {
+		t.Error("a function that is volatile on the new primary is a read")
+	}
+	d.eventually(t, "SELECT * FROM since", verdict.Read)
+	// One that is asked about only now is not looked for on the former one either.
+	other := connect(t, c.Primary().DSNFor(lab.User, lab.Password, "other"))
+	exec(t, other, "CREATE TABLE since (id int)")
+	if o := judge.Judge("SELECT * FROM since", d.Of("other")); o.Kind != verdict.Read {
+		t.Errorf("%+v", o)
+	}
+	// With no other to ask it is asked all the same.
+	if err := c.Primary().Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d.eventually(t, "SELECT f()", verdict.Read)
+}
+
+// What was said by a catalog that nobody can be asked about any more is not said for ever.
+func TestVerdictsEndWhenNoCatalogCanBeRead(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE t (id int)")
+	d := open(t, c, func(o *Options) { o.Unconfirmed = time.Millisecond })
+	d.eventually(t, "SELECT * FROM t", verdict.Read)
+	d.wantChange(t, lab.Database)
+	exec(t, super, "REVOKE CONNECT ON DATABASE "+lab.Database+" FROM PUBLIC, "+lab.User)
+	exec(t, super, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgpilot-classifier'")
+	d.wantChange(t, lab.Database)
+	if o := d.judge("SELECT * FROM t"); o.Kind != verdict.Write {
+		t.Error("a table that cannot be looked at is read")
+	}
+	exec(t, super, "GRANT CONNECT ON DATABASE "+lab.Database+" TO PUBLIC")
+	d.wantChange(t, lab.Database)
+	d.eventually(t, "SELECT * FROM t", verdict.Read)
+}
+
 func TestNobodyWaitsForADeadServer(t *testing.T) {
 	c := labtest.Start(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -254,11 +323,11 @@ func TestNobodyWaitsForADeadServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := open(t, c, nil)
-	if _, ok := d.Of(lab.Database).(judge.Static); !ok {
+	if _, ok := d.Of(lab.Database).(judge.Blind); !ok {
 		t.Error("known without a server")
 	}
 	d.Close()
-	if _, ok := d.Of("another").(judge.Static); !ok {
+	if _, ok := d.Of("another").(judge.Blind); !ok {
 		t.Error("known after the end")
 	}
 }

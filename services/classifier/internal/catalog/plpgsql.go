@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -13,8 +14,11 @@ import (
 // text is made at run time. PostgreSQL sees to it that a function which is not
 // volatile runs nothing but queries. Of a volatile one the commands are looked at,
 // too: each begins where a statement may begin.
+//
+// What a function that is not volatile can leave to its transaction are cursors and
+// settings. A write may, but reads of one transaction run on more than one server.
 func plpgsql(text string, volatile bool) body {
-	r := reader{lexer: sqltoken.NewLexer([]byte(text), newestMajor), text: text, seen: make(map[use]bool)}
+	r := reader{lexer: sqltoken.NewLexer([]byte(text), newestMajor), text: text, volatile: volatile, seen: make(map[use]bool)}
 	for _, name := range implied {
 		r.note(use{kind: useOperator, name: name})
 	}
@@ -44,7 +48,9 @@ type reader struct {
 	lexer sqltoken.Lexer
 	text  string
 	words []word
-	seen  map[use]bool
+	// volatile functions run on the primary whatever is in them.
+	volatile bool
+	seen     map[use]bool
 	// declaring says that the token is among the declarations of a block.
 	declaring bool
 	uses      []use
@@ -104,6 +110,9 @@ func (r *reader) scan() bool {
 		case t.Kind == sqltoken.UnicodeIdent:
 			return false
 		}
+		if isName(w.kind) && len(w.text) > longestName {
+			w.text = clip(w.text)
+		}
 		r.words = append(r.words, w)
 	}
 }
@@ -125,8 +134,15 @@ func (r *reader) word(i int, w word) string {
 	case isName(w.kind) && strings.HasPrefix(w.text, "pg_temp"):
 		r.effects |= verdict.Session
 		return "uses temporary objects"
-	case w.text == "set_config" && isName(w.kind) && r.endsWithTransaction(i):
+	case r.volatile && w.text == "set_config" && isName(w.kind) && r.endsWithTransaction(i):
+		others := use{kind: useOthers, name: w.text, arguments: 3}
+		if r.at(i - 1).is(".") {
+			others.schema = r.at(i - 2).text
+		}
+		r.note(others)
 		return ""
+	case !r.volatile && r.opens(i):
+		return "opens a cursor, which its transaction keeps"
 	}
 	if isName(w.kind) {
 		r.note(use{kind: useWord, name: w.text})
@@ -136,7 +152,36 @@ func (r *reader) word(i int, w word) string {
 	return ""
 }
 
+// longestName is PostgreSQL's NAMEDATALEN-1: of a longer name the server takes the
+// beginning ("Identifiers and Key Words").
+const longestName = 63
+
+// clip cuts a name where the server does, between two characters.
+func clip(name string) string {
+	end := longestName
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end]
+}
+
 func isName(k sqltoken.Kind) bool { return k == sqltoken.Word || k == sqltoken.QuotedIdent }
+
+// opens reports whether an OPEN begins at the token, if it can begin a statement there:
+// behind THEN and ELSE it may also be a column of that name.
+func (r *reader) opens(i int) bool {
+	if w := r.words[i]; w.kind != sqltoken.Word || w.text != "open" || !isName(r.at(i+1).kind) {
+		return false
+	}
+	before := r.at(i - 1)
+	return begins(before) || before.is("then", "else") && !r.at(i+1).is("else", "when", "end")
+}
+
+// begins reports whether a statement begins behind a token, for sure ("PL/pgSQL",
+// "Structure of PL/pgSQL", "Control Structures").
+func begins(before word) bool {
+	return before.text == "" || before.is(";", "begin", "loop") || before.kind == sqltoken.Operator && strings.HasSuffix(before.text, ">>")
+}
 
 // endsWithTransaction reports whether a call of set_config has the keyword TRUE as
 // its last argument.
@@ -161,8 +206,7 @@ func (r *reader) endsWithTransaction(i int) bool {
 }
 
 // command looks at a token where a statement may begin: after a semicolon, BEGIN,
-// THEN, ELSE, LOOP or a label ("PL/pgSQL", "Structure of PL/pgSQL", "Control
-// Structures"). It gives the reason if nothing is known of what is run.
+// THEN, ELSE, LOOP or a label. It gives the reason if nothing is known of what is run.
 func (r *reader) command(i int) string {
 	w := r.words[i]
 	if w.kind == sqltoken.Word && writers[w.text] {
@@ -172,7 +216,7 @@ func (r *reader) command(i int) string {
 		return ""
 	}
 	before := r.at(i - 1)
-	sure := i == 0 || before.is(";", "begin", "loop") || before.kind == sqltoken.Operator && strings.HasSuffix(before.text, ">>")
+	sure := begins(before)
 	// THEN and ELSE are also those of CASE and MERGE, with an expression behind them.
 	perhaps := before.is("then", "else")
 	next := r.at(i + 1)
@@ -231,7 +275,7 @@ var operator = map[sqltoken.Kind]bool{sqltoken.Operator: true, sqltoken.Self: tr
 
 // implied are the operators that syntax such as LIKE, IN and BETWEEN stands for,
 // and those whose tokens have kinds of their own.
-var implied = []string{"=", "<>", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~"}
+var implied = []string{"=", "<>", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~", "!~"}
 
 // newestMajor is the release whose lexical rules accept the most.
 const newestMajor = 18

@@ -15,6 +15,11 @@ SELECT p.oid, n.nspname::text, p.proname::text,
 	coalesce(e.extname::text, ''),
 	p.oid >= 12000 AND EXISTS (SELECT FROM unnest(p.proconfig) AS c(c) WHERE c.c ~* '^transaction_'),
 	p.proargtypes::oid[] @> ARRAY['internal'::regtype::oid],
+	p.oid >= 12000 AND EXISTS (SELECT FROM unnest(p.proconfig) AS c(c) WHERE c.c ~* '^standard_conforming_strings='),
+	CASE WHEN p.oid >= 12000 AND l.lanname = 'sql' AND p.proargnames IS NOT NULL THEN (
+		SELECT coalesce(string_agg(a.name, ','), '')
+		FROM unnest(p.proargnames, coalesce(p.proallargtypes, p.proargtypes::oid[])) AS a(name, type) JOIN pg_type t ON t.oid = a.type
+		WHERE a.name <> '' AND t.typtype <> 'c') ELSE '' END,
 	CASE WHEN p.oid >= 12000 AND l.lanname IN ('sql', 'plpgsql') OR l.lanname = 'internal' THEN p.prosrc ELSE '' END,
 	CASE WHEN p.oid >= 12000 THEN coalesce(p.prosqlbody::text, '') ELSE '' END,
 	CASE WHEN p.oid >= 12000 THEN coalesce(p.proargdefaults::text, '') ELSE '' END
@@ -88,7 +93,9 @@ WHERE adbin::text ~ ':(funcid|aggfnoid|winfnoid|opfuncid|opno|seqid) '`
 
 // What runs, or may be evaluated by the planner, when its owner is read. Sorting and
 // grouping run the functions and operators of a type's default btree (403) and
-// hash (405) operator classes; of other classes only indexes run the functions.
+// hash (405) operator classes; of other classes only indexes run the functions, and
+// joins, sorts and hashed lists by an operator that is in one of them. The planner puts
+// an operator's commutator and negator in its place as it likes.
 const partsSQL = `
 SELECT 2618::oid, r.oid, 1259::oid, r.ev_class
 FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
@@ -138,6 +145,19 @@ UNION ALL
 SELECT 2617::oid, a.amopopr, 1247::oid, t.t
 FROM pg_amop a JOIN pg_opfamily f ON f.oid = a.amopfamily, unnest(ARRAY[a.amoplefttype, a.amoprighttype]) AS t(t)
 WHERE a.oid >= 12000 AND f.oid < 12000 AND (t.t >= 12000 OR greatest(a.amoplefttype, a.amoprighttype) < 12000)
+UNION ALL
+SELECT 2617::oid, p.p, 2617::oid, o.oid
+FROM pg_operator o, unnest(ARRAY[o.oprcom, o.oprnegate]) AS p(p) WHERE p.p >= 12000
+UNION ALL
+SELECT 1255::oid, a.amproc::oid, 2617::oid, o.amopopr
+FROM pg_amproc a JOIN pg_amop o ON o.amopfamily = a.amprocfamily AND o.amopmethod IN (403, 405)
+	AND a.amproclefttype IN (o.amoplefttype, o.amoprighttype) AND a.amprocrighttype IN (o.amoplefttype, o.amoprighttype)
+WHERE a.oid >= 12000
+UNION ALL
+SELECT 2617::oid, a.amopopr, 2617::oid, o.amopopr
+FROM pg_amop a JOIN pg_amop o ON o.amopfamily = a.amopfamily AND o.amopmethod IN (403, 405)
+	AND a.amoplefttype IN (o.amoplefttype, o.amoprighttype) AND a.amoprighttype IN (o.amoplefttype, o.amoprighttype)
+WHERE a.oid >= 12000
 UNION ALL
 SELECT 1255::oid, a.amproc::oid, 2616::oid, c.oid
 FROM pg_opclass c JOIN pg_amproc a ON a.amprocfamily = c.opcfamily WHERE c.oid >= 12000

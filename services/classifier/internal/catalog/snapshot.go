@@ -76,6 +76,8 @@ func (s *Snapshot) eachOf(u use, f func(entry)) {
 		if u.arguments == 1 {
 			in(s.types, any) // a cast written like a call
 		}
+	case useOthers:
+		in(s.functions, func(e entry) bool { return e.takes(u.arguments) && e.schema != systemSchema })
 	case useAttribute:
 		in(s.functions, func(e entry) bool { return e.takes(1) })
 		in(s.types, any)
@@ -135,6 +137,20 @@ func (s *Snapshot) Function(schema, name string, arguments int) judge.Standing {
 	}
 	return found
 }
+
+// Others implements judge.Catalog.
+func (s *Snapshot) Others(schema, name string, arguments int) (worst judge.Standing) {
+	s.eachOf(use{useOthers, schema, name, arguments}, func(e entry) {
+		worst = worse(worst, e.standing)
+		if worst.Harmless() {
+			worst.Reason = "function " + qualifiedName(e.schema, name)
+		}
+	})
+	return worst
+}
+
+// Parameter implements judge.Catalog.
+func (s *Snapshot) Parameter(string) bool { return false }
 
 // Attribute implements judge.Catalog. A name of which nothing is known is that of
 // a column.
@@ -220,9 +236,15 @@ func (s *Snapshot) Spoils(next *Snapshot) bool {
 			return true
 		}
 	}
-	for name := range next.relations {
-		if _, ok := s.relations[name]; !ok && s.temporary[name] {
+	for name, now := range next.relations {
+		if _, ok := s.relations[name]; ok {
+			continue
+		}
+		switch {
+		case s.temporary[name]:
 			return true // was the name of temporary ones only
+		case judge.SystemRelation(name) && slices.ContainsFunc(now, func(e entry) bool { return !e.standing.Harmless() }):
+			return true // was that of a table with a fixed number only
 		}
 	}
 	for name, now := range next.types {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -33,8 +32,6 @@ const (
 	firstRetry, lastRetry = 250 * time.Millisecond, 10 * time.Second
 	// lookTimeout bounds one look, connecting and reading included.
 	lookTimeout = 60 * time.Second
-	// unconfirmed is how long a Snapshot is believed without a look that worked.
-	unconfirmed = time.Minute
 )
 
 // poke is a reason to look.
@@ -205,11 +202,10 @@ func (w *watch) pause() time.Duration {
 	return max(shortestPause, share*w.state.cost)
 }
 
-// watchConn is a connection and what was last read over it.
+// watchConn is a connection and what was last read over it. Only one to the primary is
+// kept.
 type watchConn struct {
-	*pgx.Conn
-	// primary is false for a standby, which is only asked while there is no primary.
-	primary     bool
+	*serverConn
 	fingerprint fingerprint
 }
 
@@ -228,17 +224,18 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	login, reads := w.l.settings()
-	if conn != nil && !conn.primary {
-		conn.close() // perhaps there is a primary now
+	if conn != nil && !(conn.primary && login.leads(conn.server)) {
+		conn.close() // perhaps there is a primary now, or another one
 		conn = nil
 	}
 	if conn == nil {
-		pg, primary, err := login.connect(ctx, w.database)
+		c, err := login.connect(ctx, w.database)
 		if err != nil {
+			w.doubt()
 			w.done(0)
 			return nil, err
 		}
-		conn, read = &watchConn{Conn: pg, primary: primary}, true
+		conn, read = &watchConn{serverConn: c}, true
 	}
 	start := time.Now()
 	defer func() {
@@ -259,7 +256,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 			return conn, nil
 		}
 	}
-	c, now, err := readContents(ctx, conn.Conn)
+	c, now, err := readContents(ctx, conn.serverConn.Conn)
 	if err != nil {
 		return nil, err
 	}
@@ -305,18 +302,29 @@ func (w *watch) swap(next *Snapshot) {
 	}
 }
 
+// doubt gives a Snapshot up, and has the verdicts by it dropped, if no server has been
+// there for too long to say that it still holds.
+func (w *watch) doubt() {
+	w.mu.Lock()
+	stale := w.state.snapshot != nil && time.Since(w.state.last) > w.l.opts.Unconfirmed
+	if stale {
+		w.state.snapshot = nil
+	}
+	w.mu.Unlock()
+	if stale {
+		w.log.Warn("the database's catalog cannot be read any more, verdicts are dropped; reads run on the primary")
+		w.l.opts.Metrics.flushes.Inc()
+		w.l.opts.Changed(w.database)
+	}
+}
+
 // done tells those who wait that there has been a look, which cost the server so
 // much time; zero if it failed.
 func (w *watch) done(cost time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	if cost == 0 && w.state.snapshot != nil && now.Sub(w.state.last) > unconfirmed {
-		w.state.snapshot = nil
-		w.log.Warn("the database's catalog cannot be read any more; what is not PostgreSQL's own runs on the primary")
-	}
 	if cost > 0 {
-		w.state.last, w.state.cost = now, cost
+		w.state.last, w.state.cost = time.Now(), cost
 	}
 	w.state.tried = true
 	close(w.state.looked)

@@ -10,30 +10,19 @@ import (
 // Named as Columns" in the chapter on composite types tells half of it.)
 //
 // So a name after an expression counts as a call if there is a function of that
-// name. So does a name after the alias of a function in FROM, if it is not known
-// for one of its columns. After any other alias only functions of rows count.
+// name. So does a name after the alias of a function in FROM, unless the text says
+// that it is one of its columns: the function itself may name them as it likes. So
+// does a name after that of a parameter, in the body of a function. After any other
+// alias only functions of rows count.
 
 // attributes notes what looks like columns until all aliases are known.
 type attributes struct {
-	// columns has the known columns of the functions in FROM by their alias.
+	// columns has the columns of the functions in FROM that the text names, by alias.
 	columns map[string]map[string]bool
 	used    []attribute
 }
 
 type attribute struct{ alias, name string }
-
-// outColumns are the columns of those functions in FROM that name them.
-var outColumns = map[string]map[string]bool{
-	"json_each":                 words("key value"),
-	"json_each_text":            words("key value"),
-	"jsonb_each":                words("key value"),
-	"jsonb_each_text":           words("key value"),
-	"json_array_elements":       words("value"),
-	"json_array_elements_text":  words("value"),
-	"jsonb_array_elements":      words("value"),
-	"jsonb_array_elements_text": words("value"),
-	"pg_partition_tree":         words("relid parentrelid isleaf level"),
-}
 
 // from notes a function in FROM and reports whether its alias is known.
 func (a *attributes) from(n *pgquery.RangeFunction) bool {
@@ -58,9 +47,6 @@ func (a *attributes) from(n *pgquery.RangeFunction) bool {
 		a.columns = make(map[string]map[string]bool)
 	}
 	known := make(map[string]bool)
-	for c := range outColumns[name] {
-		known[c] = true
-	}
 	for _, c := range n.GetAlias().GetColnames() {
 		known[c.GetString_().GetSval()] = true
 	}
@@ -69,9 +55,6 @@ func (a *attributes) from(n *pgquery.RangeFunction) bool {
 	}
 	if n.GetOrdinality() {
 		known["ordinality"] = true
-	}
-	if len(n.GetAlias().GetColnames()) == 0 && outColumns[name] == nil {
-		known[alias] = true
 	}
 	// An alias may be given more than once, in different places: what is not a column in
 	// each of them may be a call.

@@ -31,6 +31,13 @@ type Catalog interface {
 	// of a function with one argument. If row is set, the argument is a whole row of
 	// a relation or of a subquery.
 	Attribute(name string, row bool) Standing
+	// Others is asked about the functions of that name that a call with so many arguments
+	// may stand for and that are not PostgreSQL's own: the zero Standing if there is none,
+	// and one that is not Harmless if there is any.
+	Others(schema, name string, arguments int) Standing
+	// Parameter reports whether a name in the text is that of a parameter of the function
+	// whose body it is, so that a name behind it may be a call with its value.
+	Parameter(name string) bool
 	Operator(schema, name string) Standing
 	Type(schema, name string) Standing
 	Relation(schema, name string) Standing

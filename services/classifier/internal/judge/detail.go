@@ -74,7 +74,9 @@ func describe(p *verdict.Part, n *pgquery.Node, text string, c Catalog) {
 			return
 		}
 		literals := literalsOf(text)
+		without := make(map[*pgquery.FuncCall]bool, len(calls))
 		for _, call := range calls {
+			without[call] = true
 			setting, ok := settingOf(call, literals)
 			if !ok {
 				p.Settings = nil
@@ -82,7 +84,7 @@ func describe(p *verdict.Part, n *pgquery.Node, text string, c Catalog) {
 			}
 			p.Settings = append(p.Settings, setting)
 		}
-		p.Rest = hear(n, c, calls).Effects
+		p.Rest = hear(n, c, without).Effects
 	}
 }
 
@@ -106,7 +108,7 @@ func settingCalls(s *pgquery.SelectStmt, c Catalog) (calls []*pgquery.FuncCall) 
 			call.GetOver() != nil || call.GetFuncVariadic() || call.GetAggStar() || call.GetAggDistinct() || len(call.GetAggOrder()) > 0 {
 			return nil
 		}
-		if found := c.Function(schema, name, 3); found.Unknown || found.Effects != verdict.Session {
+		if found := c.Function(schema, name, 3); found.Unknown || found.Effects != verdict.Session || !c.Others(schema, name, 3).Harmless() {
 			return nil // another function of that name
 		}
 		calls = append(calls, call)

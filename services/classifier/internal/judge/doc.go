@@ -11,6 +11,7 @@
 // The verdict never depends on the value of a constant: texts of one template
 // share a verdict (package sqltoken), and constants are not in a template.
 //
-// Static is the Catalog of a database that cannot be looked into. Its lists hold
-// what PostgreSQL 15 to 18 have in common.
+// Static has lists of what PostgreSQL 15 to 18 have in common; Blind is the Catalog of
+// a database that cannot be looked into, where only these names, written with their
+// schema, are known for what they are.
 package judge

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"slices"
 	"strings"
 
 	pgquery "github.com/pganalyze/pg_query_go/v6"
@@ -23,11 +22,11 @@ type finder struct {
 	// made is the relation that the statement makes, which is not known yet.
 	made *pgquery.RangeVar
 	// targets are the relations that are written.
-	targets []*pgquery.RangeVar
+	targets map[*pgquery.RangeVar]bool
 	// tables are the names of common table expressions where the finder is.
-	tables []string
+	tables scope
 	// without are calls that are not looked at.
-	without []*pgquery.FuncCall
+	without map[*pgquery.FuncCall]bool
 	names   Names
 	attributes
 }
@@ -87,7 +86,7 @@ func (f *finder) visit(m protoreflect.Message) {
 	f.write(m)
 	with := m.Descriptor().Fields().ByName("with_clause")
 	if with != nil {
-		defer func(n int) { f.tables = f.tables[:n] }(len(f.tables))
+		defer f.tables.leave(len(f.tables.names))
 		f.with(m.Get(with).Message())
 	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -114,20 +113,44 @@ func (f *finder) with(m protoreflect.Message) {
 	f.look(m)
 	if clause.GetRecursive() {
 		for _, n := range clause.GetCtes() {
-			f.tables = append(f.tables, n.GetCommonTableExpr().GetCtename())
+			f.tables.enter(n.GetCommonTableExpr().GetCtename())
 		}
 	}
 	for _, n := range clause.GetCtes() {
 		f.visit(n.ProtoReflect())
-		f.tables = append(f.tables, n.GetCommonTableExpr().GetCtename())
+		f.tables.enter(n.GetCommonTableExpr().GetCtename())
 	}
 }
+
+// scope has names, of which those that came last go first.
+type scope struct {
+	names []string
+	count map[string]int
+}
+
+func (s *scope) enter(name string) {
+	if s.count == nil {
+		s.count = make(map[string]int)
+	}
+	s.names = append(s.names, name)
+	s.count[name]++
+}
+
+// leave forgets all names but the first n.
+func (s *scope) leave(n int) {
+	for _, name := range s.names[n:] {
+		s.count[name]--
+	}
+	s.names = s.names[:n]
+}
+
+func (s *scope) has(name string) bool { return s.count[name] > 0 }
 
 // look judges one node without its children.
 func (f *finder) look(m protoreflect.Message) {
 	switch n := m.Interface().(type) {
 	case *pgquery.FuncCall:
-		if !slices.Contains(f.without, n) {
+		if !f.without[n] {
 			f.call(n)
 		}
 	case *pgquery.SelectStmt:
@@ -206,6 +229,7 @@ func (f *finder) call(n *pgquery.FuncCall) {
 	}
 	if name == "set_config" && (schema == "" || schema == systemSchema) && isTrue(n.GetArgs(), 2) {
 		f.fail("function set_config") // local, ends with its transaction
+		f.effects |= f.catalog.Others(schema, name, len(n.GetArgs())).Effects
 		return
 	}
 	arguments := len(n.GetArgs())
@@ -233,7 +257,7 @@ func (f *finder) finish() {
 	for _, a := range f.used {
 		// Also where the alias is that of a function: elsewhere it may be that of a table.
 		f.take(f.catalog.Attribute(a.name, true))
-		if known, ok := f.columns[a.alias]; ok && !known[a.name] {
+		if known, ok := f.columns[a.alias]; ok && !known[a.name] || f.catalog.Parameter(a.alias) {
 			f.take(f.catalog.Attribute(a.name, false))
 		}
 	}
@@ -245,10 +269,10 @@ func (f *finder) relation(n *pgquery.RangeVar) {
 		f.fail("a temporary relation")
 		return
 	}
-	if n == f.made || n.GetSchemaname() == "" && slices.Contains(f.tables, n.GetRelname()) {
+	if n == f.made || n.GetSchemaname() == "" && f.tables.has(n.GetRelname()) {
 		return
 	}
-	if !slices.Contains(f.targets, n) {
+	if !f.targets[n] {
 		mentionRelation(&f.names.Reads, n)
 	}
 	f.take(f.catalog.Relation(n.GetSchemaname(), n.GetRelname()))

@@ -80,9 +80,24 @@ func Refuse(text string) (o Opinion, refused bool) {
 // Tree judges what the parser made of a text, in a database. Several statements
 // read only if each of them reads, and their effects add up. An empty text reads.
 func Tree(text string, tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
-	all := Opinion{Verdict: verdict.Verdict{Kind: verdict.Read, Fingerprint: fingerprint}, Template: true}
+	all, opinions := together(tree, c)
+	all.Fingerprint = fingerprint
+	all.Detail = detail(text, tree.GetStmts(), opinions, c)
+	return all
+}
+
+// Body judges the body of a function like Tree, without the details for who routes a
+// statement: c is asked about nothing but what runs.
+func Body(tree *pgquery.ParseResult, c Catalog) Opinion {
+	all, _ := together(tree, c)
+	return all
+}
+
+// together gives the opinions of the statements, and what follows for all of them.
+func together(tree *pgquery.ParseResult, c Catalog) (all Opinion, opinions []Opinion) {
+	all = Opinion{Verdict: verdict.Verdict{Kind: verdict.Read}, Template: true}
 	stmts := tree.GetStmts()
-	opinions := make([]Opinion, len(stmts))
+	opinions = make([]Opinion, len(stmts))
 	for i, s := range stmts {
 		o := statement(s.GetStmt(), c)
 		opinions[i] = o
@@ -96,8 +111,7 @@ func Tree(text string, tree *pgquery.ParseResult, fingerprint uint64, c Catalog)
 		}
 	}
 	all.Passing = all.Unknown
-	all.Detail = detail(text, stmts, opinions, c)
-	return all
+	return all, opinions
 }
 
 // Unparsable is the opinion of a text that only the server can explain. It may be newer than

@@ -12,7 +12,7 @@ import (
 func statement(n *pgquery.Node, c Catalog) Opinion { return hear(n, c, nil) }
 
 // hear judges a statement without some of the calls in it.
-func hear(n *pgquery.Node, c Catalog, without []*pgquery.FuncCall) Opinion {
+func hear(n *pgquery.Node, c Catalog, without map[*pgquery.FuncCall]bool) Opinion {
 	m := inner(n)
 	if m == nil {
 		return Opinion{Verdict: verdict.Unclassified(), Reason: "a statement without content"}

@@ -7,8 +7,8 @@ import (
 	"github.com/pgpilot/pgpilot/services/classifier/internal/builtin"
 )
 
-// Static is the Catalog of a database that cannot be looked into: it knows what
-// PostgreSQL 15 to 18 have in common, and nothing of the users'.
+// Static is the Catalog of a database of which nothing is known but what PostgreSQL 15
+// to 18 have in common: it takes every name of theirs for what it is there.
 type Static struct {
 	// Pending says that more is going to be known, so that what is not is Unknown.
 	Pending bool
@@ -41,6 +41,12 @@ func (s Static) Attribute(name string, row bool) Standing {
 	f := s.Function("", name, 1)
 	return Standing{Reason: "attribute " + name + ", which may be a function", Effects: f.Effects | verdict.Unproven, Unknown: s.Pending}
 }
+
+// Others implements Catalog: users' functions are not known.
+func (Static) Others(string, string, int) Standing { return Standing{} }
+
+// Parameter implements Catalog.
+func (Static) Parameter(string) bool { return false }
 
 // Operator implements Catalog.
 func (s Static) Operator(schema, name string) Standing {

@@ -63,7 +63,10 @@ func (f *finder) written(n *pgquery.RangeVar) {
 	if n == nil {
 		return // COPY of a query
 	}
-	f.targets = append(f.targets, n)
+	if f.targets == nil {
+		f.targets = make(map[*pgquery.RangeVar]bool)
+	}
+	f.targets[n] = true
 	mentionRelation(&f.names.Writes, n)
 	s := f.catalog.Written(n.GetSchemaname(), n.GetRelname())
 	if s.Unknown && f.unknown == "" {

@@ -48,8 +48,9 @@ func (e *Engine) complete(r *route.Request) {
 	r.Policy, r.MaxLag = e.policy, e.cfg.Routing.MaxLag.D()
 	r.Now = e.millis()
 	r.AllToPrimary = e.cfg.Routing.AllToPrimary
-	if r.Mode.Remembers() && r.Fence.IsZero() {
-		// What is seen must be known to be of the primary's history.
+	if (r.Mode.Remembers() || r.ReadOnly) && r.Fence.IsZero() {
+		// What is seen must be known to be of the primary's history: the session, or the
+		// transaction, may go on there.
 		r.Fence = lsn.Position{Timeline: e.timeline(), LSN: 1}
 	}
 	if r.Mode == fence.Bounded {

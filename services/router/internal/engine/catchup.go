@@ -65,8 +65,12 @@ func (e *Engine) hopes(r *route.Request) bool {
 
 // arrivedAt lets the reads go on that the backend can serve now.
 func (e *Engine) arrivedAt(backend int) {
-	b := &e.tracker.Table().Backends[backend]
-	e.servers[backend].catchup.Hear(b.Replayed, e.now)
+	b, s := &e.tracker.Table().Backends[backend], e.servers[backend]
+	if s.run != b.Run {
+		s.run = b.Run
+		s.catchup.Restart()
+	}
+	s.catchup.Hear(b.Replayed, e.now)
 	kept := e.behind[:0]
 	for _, c := range e.behind {
 		if route.Eligible(e.tracker.Table(), &c.wait.request, backend) {

@@ -37,6 +37,9 @@ type Options struct {
 	// Judge asks a classifier: it returns at once and calls deliver from another
 	// goroutine.
 	Judge func(req verdict.Request, deliver func(verdict.Verdict, error))
+	// Follow, if set, has classifiers follow a database whose verdicts are kept, so that
+	// they say when these hold no more. It returns at once.
+	Follow func(database string)
 	// Want publishes a position that sessions wait for. It must not block.
 	Want func(lsn.Position)
 	// Ended reports that a session is no more, Began that it is here, which from has
@@ -253,6 +256,7 @@ func (e *Engine) close() {
 	e.probe.hangup()
 	e.barrier.close()
 	for _, s := range e.servers {
+		s.replay.hangup()
 		s.connector.Close()
 	}
 	_ = e.poller.Close()
@@ -269,6 +273,9 @@ func (e *Engine) everySecond() {
 	e.lookAgain()
 	e.probe.start()
 	e.barrier.start()
+	for _, s := range e.servers {
+		s.replay.rest(e.cfg.Pool.IdleTimeout.D())
+	}
 	e.timers.Set(&e.tick, e.now.Add(time.Second), e.everySecond)
 }
 

@@ -90,7 +90,7 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 				e.complain(c, err)
 				v = fallback
 			} else {
-				e.cache.Put(c.login.Database, key, v)
+				e.learn(c.login.Database, key, v)
 			}
 			e.judged(c, question, v)
 		})
@@ -144,20 +144,32 @@ func unproven(r sqltoken.Result) verdict.Verdict {
 
 // Verdict takes a verdict from the bus; from any goroutine.
 func (e *Engine) Verdict(database string, key sqltoken.Key, v verdict.Verdict) {
-	e.Post(func() { e.cache.Put(database, key, v) })
+	e.Post(func() { e.learn(database, key, v) })
+}
+
+// learn keeps a verdict. One of a newer generation tells of a flush, whose own news may be
+// late or lost.
+func (e *Engine) learn(database string, key sqltoken.Key, v verdict.Verdict) {
+	e.flush(database, v.Generation)
+	e.cache.Put(database, key, v)
 }
 
 // FlushVerdicts ends the verdicts of a database that are older than generation;
 // from any goroutine.
 func (e *Engine) FlushVerdicts(database string, generation uint64) {
-	e.Post(func() {
-		if !e.cache.Flush(database, generation) {
-			return
+	e.Post(func() { e.flush(database, generation) })
+}
+
+func (e *Engine) flush(database string, generation uint64) {
+	if !e.cache.Flush(database, generation) {
+		return
+	}
+	if e.opts.Follow != nil {
+		e.opts.Follow(database)
+	}
+	for _, c := range e.clients {
+		if c.login.Database == database {
+			c.generation = generation
 		}
-		for _, c := range e.clients {
-			if c.login.Database == database {
-				c.generation = generation
-			}
-		}
-	})
+	}
 }

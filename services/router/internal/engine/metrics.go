@@ -28,6 +28,9 @@ type Metrics struct {
 	Probes         prometheus.Counter
 	Settled        prometheus.Counter
 	ProbeFailures  prometheus.Counter
+	// ReplayProbes and ReplayFailures are of replicas being asked how far they have replayed.
+	ReplayProbes   prometheus.Counter
+	ReplayFailures prometheus.Counter
 	ProbeTime      prometheus.Observer
 	ProbeSessions  prometheus.Observer
 	Nudges         prometheus.Counter
@@ -85,6 +88,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Nudges:         counter("pgpilot_fence_nudges_total", "Records written so that the primary flushes a position that reads want."),
 		NudgeFailures:  counter("pgpilot_fence_nudge_failures_total", "Nudges that the primary refused."),
 		ProbeFailures:  counter("pgpilot_fence_probe_failures_total", "Probes of the primary that failed."),
+		ReplayProbes:   counter("pgpilot_fence_replay_probes_total", "Times that a replica was asked how far it has replayed, because reads wanted a position."),
+		ReplayFailures: counter("pgpilot_fence_replay_probe_failures_total", "Connections for that which could not be made or have failed; lagpollers are asked instead."),
 		cacheHits:      counter("pgpilot_router_verdict_cache_hits_total", "Verdicts found in the router's cache."),
 		cacheMisses:    counter("pgpilot_router_verdict_cache_misses_total", "Verdicts asked of a classifier."),
 		active:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_sessions_active", Help: "Client sessions now."}),

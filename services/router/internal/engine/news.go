@@ -10,11 +10,8 @@ func (e *Engine) Lag(m bus.Lag) {
 			return
 		}
 		b := &e.tracker.Table().Backends[i]
-		was, run := b.Healthy, b.Run
+		was := b.Healthy
 		e.tracker.Lag(&m, e.now)
-		if b.Run != run {
-			e.servers[i].catchup.Restart()
-		}
 		e.arrivedAt(i)
 		if was && !b.Healthy {
 			e.evacuate(i)

@@ -14,7 +14,9 @@ const nudgeQuery = "SELECT pg_catalog.pg_logical_emit_message(false, 'pgpilot', 
 // has gone to the primary, and makes the primary flush it if it has not.
 func (e *Engine) want(at lsn.Position) {
 	e.expect(at)
-	e.opts.Want(at)
+	if !e.askReplicas(at) {
+		e.opts.Want(at)
+	}
 	p := &e.probe
 	if !p.ready || at.Timeline != p.position.Timeline {
 		return

@@ -25,8 +25,10 @@ type serverSite struct {
 	// something to say; checking, that it is being asked whether it is there.
 	heard    time.Time
 	checking bool
-	// catchup is how long it takes to replay what is wanted.
+	// catchup is how long it takes to replay what is wanted, in its run.
 	catchup fence.Catchup
+	run     uint32
+	replay  replay
 	// left is when it has left the configuration.
 	left time.Time
 	// decisions count what was for it, by its role then.
@@ -101,6 +103,7 @@ func (e *Engine) join(b config.Backend, i int) {
 		name: b.Name, address: b.Address, target: t, heard: e.now,
 		connector: upstream.NewConnector(t, e.monitor, e.cfg.Monitor.Database, connectTimeout),
 	}
+	s.replay.init(e, i, s)
 	e.tracker.SetWeight(i, b.Weight)
 	if i == len(e.servers) {
 		e.servers = append(e.servers, s)
@@ -145,6 +148,7 @@ func (e *Engine) giveUp(i int) {
 	e.log.Info("server is given up", obs.KeyBackend, s.name, obs.KeyAddress, s.address)
 	e.metrics.forget(s.name)
 	e.barrier.leave(i)
+	s.replay.giveUp()
 	e.work.Go(s.connector.Close)
 	e.tracker.Release(i)
 }

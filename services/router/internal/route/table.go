@@ -37,6 +37,8 @@ type Backend struct {
 	// Healthy is the lagpoller's evidence, Down the router's own: its last attempt
 	// to connect failed and the next is not due.
 	Healthy, Down bool
+	// Diverged says that it has replayed what the primary's history does not have.
+	Diverged bool
 	// Fresh says that news of it came within health.stale_after.
 	Fresh bool
 	// Share is how much of the reads it is to get in proportion to the others: its
@@ -69,7 +71,7 @@ type Table struct {
 
 // usable reports whether reads may go to the backend as far as its health is
 // concerned.
-func (b *Backend) usable() bool { return b.Role == RoleReplica && b.Healthy && !b.Down }
+func (b *Backend) usable() bool { return b.Role == RoleReplica && b.Healthy && !b.Down && !b.Diverged }
 
 // coldShare is the part of its share that a backend gets at first.
 const coldShare = 0.1

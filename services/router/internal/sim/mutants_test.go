@@ -52,6 +52,7 @@ func mutants() []wrong {
 		one("write position instead of insert position", loop, "LSN: srv.insertPosition()}", "LSN: srv.flushPosition()}"),
 		one("positions kept across a replica's restart", tracker,
 			"	n.incarnation = inc\n	t.table.Backends[i].Replayed = lsn.Position{}\n", "	n.incarnation = inc\n"),
+		one("a position of a run that has ended", tracker, "run == 0 || run != n.run || b.Role", "b.Role"),
 		one("probe started before the acknowledgement", group,
 			"	g.add(waiter[T]{t, p})\n	return !g.flying\n",
 			"	if g.flying {\n		g.served = append(g.served, waiter[T]{t, p})\n		return false\n	}\n	g.add(waiter[T]{t, p})\n	return true\n"),

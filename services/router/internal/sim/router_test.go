@@ -24,6 +24,7 @@ type router struct {
 	clients  []*client
 	idle     [servers][]*conn
 	probe    prober
+	askers   [servers]asker
 	barrier  barrier
 	turn     uint32
 }
@@ -40,6 +41,9 @@ func newRouter(w *world, mode fence.Mode) *router {
 		Values: override.Values{Mode: mode}, MaxText: 1 << 10, MaxStatements: 4, LazyBegin: true, ReadOnlyOnReplicas: true,
 	}}
 	r.probe.r, r.barrier.r = r, r
+	for i := range r.askers {
+		r.askers[i].r, r.askers[i].id = r, i
+	}
 	return r
 }
 
@@ -59,7 +63,7 @@ func (r *router) acquire(c *client, q route.Request) {
 
 // complete adds to a request what there is to know beside it.
 func (r *router) complete(q *route.Request) {
-	if q.Mode.Remembers() && q.Fence.IsZero() {
+	if (q.Mode.Remembers() || q.ReadOnly) && q.Fence.IsZero() {
 		q.Fence = lsn.Position{Timeline: r.timeline(), LSN: 1}
 	}
 }
@@ -277,6 +281,7 @@ func (r *router) leave(i int) {
 	r.tracker.Leave(i)
 	r.tracker.Release(i)
 	r.barrier.leave(i)
+	r.askers[i].close()
 }
 
 // left gives the server that is not in use, -1 for none.

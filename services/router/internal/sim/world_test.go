@@ -140,6 +140,7 @@ func (w *world) possible(list []happening) []happening {
 	w.ofServers(add)
 	w.router.ofConfiguration(add)
 	w.router.barrier.possible(add)
+	w.router.ofReplays(add)
 	p := &w.router.probe
 	switch {
 	case p.connects():

@@ -105,6 +105,9 @@ func (t *Tracker) decide() {
 	}
 	if best.timeline != 0 {
 		t.primary.history = fence.History{SystemID: best.system, Now: lsn.Position{Timeline: best.timeline}, Ended: best.ended}
+		for i := range t.table.Backends {
+			t.compare(i)
+		}
 	}
 }
 

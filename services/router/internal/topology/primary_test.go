@@ -94,3 +94,57 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("%v %t %t", at, lost, ok)
 	}
 }
+
+// A replica that has replayed what a promotion has lost is left alone as soon as both are
+// known here, in whichever order, until it is another run.
+func TestAReplicaThatHasDivergedIsLeftAlone(t *testing.T) {
+	promoted := says("1", 1, "r2", claim("r2", 2))
+	promoted.SwitchPoints = []lsn.Position{{Timeline: 1, LSN: 500}}
+	names := []string{"p", "r1", "r2"}
+	for name, c := range map[string]struct {
+		learn    []func(tr *Tracker)
+		diverged bool
+	}{
+		"position first": {[]func(*Tracker){
+			func(tr *Tracker) { tr.Lag(lag(1, inc(1, 1), 600), t0) },
+			func(tr *Tracker) { tr.Topology(&promoted, t0) },
+		}, true},
+		"promotion first": {[]func(*Tracker){
+			func(tr *Tracker) { tr.Topology(&promoted, t0) },
+			func(tr *Tracker) { tr.Lag(lag(1, inc(1, 1), 600), t0) },
+		}, true},
+		"by an own connection": {[]func(*Tracker){
+			func(tr *Tracker) { tr.Lag(lag(1, inc(1, 1), 400), t0) },
+			func(tr *Tracker) { tr.Topology(&promoted, t0) },
+			func(tr *Tracker) { tr.Replayed(1, tr.Run(1), lsn.Position{Timeline: 1, LSN: 501}) },
+		}, true},
+		"up to the switch point": {[]func(*Tracker){
+			func(tr *Tracker) { tr.Lag(lag(1, inc(1, 1), 500), t0) },
+			func(tr *Tracker) { tr.Topology(&promoted, t0) },
+		}, false},
+		"on the new timeline": {[]func(*Tracker){
+			func(tr *Tracker) { tr.Lag(lag(1, inc(1, 1), 400), t0) },
+			func(tr *Tracker) { tr.Topology(&promoted, t0) },
+			func(tr *Tracker) { tr.Replayed(1, tr.Run(1), lsn.Position{Timeline: 2, LSN: 700}) },
+		}, false},
+		"rebuilt": {[]func(*Tracker){
+			func(tr *Tracker) { tr.Lag(lag(1, inc(1, 1), 600), t0) },
+			func(tr *Tracker) { tr.Topology(&promoted, t0) },
+			func(tr *Tracker) { tr.Lag(lag(2, inc(2, 2), 450), t0) },
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := New(names, settings())
+			for _, learn := range c.learn {
+				learn(tr)
+			}
+			if got := tr.Table().Backends[1].Diverged; got != c.diverged {
+				t.Errorf("diverged: %v, want %v", got, c.diverged)
+			}
+			serves := route.Eligible(tr.Table(), &route.Request{Read: true, Strict: true}, 1)
+			if serves == c.diverged {
+				t.Errorf("it serves a read that needs nothing newer: %v", serves)
+			}
+		})
+	}
+}

@@ -40,10 +40,7 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 	switch m.Role {
 	case bus.Replica:
 		b.Role = route.RoleReplica
-		at := lsn.Position{Timeline: m.Incarnation.Timeline, LSN: m.ReplayLSN}
-		if b.Replayed.Timeline != at.Timeline || at.LSN > b.Replayed.LSN {
-			b.Replayed = at
-		}
+		t.advance(i, lsn.Position{Timeline: m.Incarnation.Timeline, LSN: m.ReplayLSN})
 		t.freshen(i)
 	case bus.Primary:
 		b.Role = route.RolePrimary
@@ -51,6 +48,38 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 		t.sample(i, m)
 	}
 	return true
+}
+
+// Replayed takes from a connection of the router's own how far a replica has replayed in
+// the run that the connection belongs to, and reports whether that is news.
+func (t *Tracker) Replayed(i int, run uint32, at lsn.Position) bool {
+	n, b := &t.nodes[i], &t.table.Backends[i]
+	if run == 0 || run != n.run || b.Role != route.RoleReplica || at.Timeline < n.incarnation.Timeline {
+		return false
+	}
+	n.incarnation.Timeline = at.Timeline
+	moved := t.advance(i, at)
+	t.freshen(i)
+	return moved
+}
+
+// advance raises how far a backend has replayed. Positions of one timeline only grow.
+func (t *Tracker) advance(i int, at lsn.Position) bool {
+	b := &t.table.Backends[i]
+	if b.Replayed.Timeline == at.Timeline && at.LSN <= b.Replayed.LSN {
+		return false
+	}
+	b.Replayed = at
+	t.compare(i)
+	return true
+}
+
+// compare finds out whether a backend has left the primary's history: it has replayed
+// what a promotion has lost.
+func (t *Tracker) compare(i int) {
+	b := &t.table.Backends[i]
+	_, lost, known := t.primary.history.Carry(b.Replayed)
+	b.Diverged = lost && known
 }
 
 // Observe takes the run seen by a connection of the router's own and numbers it;
@@ -107,6 +136,6 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 	n.run++
 	n.incarnation = inc
 	t.table.Backends[i].Replayed = lsn.Position{}
-	t.table.Backends[i].Run, t.table.Backends[i].AsOf = n.run, 0
+	t.table.Backends[i].Run, t.table.Backends[i].AsOf, t.table.Backends[i].Diverged = n.run, 0, false
 	return true
 }

@@ -224,3 +224,45 @@ func TestBackendsComeAndGo(t *testing.T) {
 		t.Fatal("more backends than a set can name")
 	}
 }
+
+// What a connection of the router's own says counts like news, within the run and on the
+// timeline that it belongs to.
+func TestReplayedByAnOwnConnection(t *testing.T) {
+	at := func(timeline lsn.Timeline, l lsn.LSN) lsn.Position { return lsn.Position{Timeline: timeline, LSN: l} }
+	for name, c := range map[string]struct {
+		run  func(tr *Tracker) uint32
+		said lsn.Position
+		news bool
+		want lsn.Position
+	}{
+		"further":                      {said: at(1, 250), news: true, want: at(1, 250)},
+		"no further":                   {said: at(1, 200), want: at(1, 200)},
+		"an answer that came late":     {said: at(1, 150), want: at(1, 200)},
+		"on a newer timeline":          {said: at(2, 120), news: true, want: at(2, 120)},
+		"of a run that is not known":   {run: func(*Tracker) uint32 { return 0 }, said: at(1, 250), want: at(1, 200)},
+		"of a run that has ended":      {run: func(tr *Tracker) uint32 { r := tr.Run(1); tr.Lag(lag(2, inc(2, 2), 120), t0); return r }, said: at(1, 250), want: at(1, 120)},
+		"of what is a primary by now":  {run: func(tr *Tracker) uint32 { tr.table.Backends[1].Role = route.RolePrimary; return tr.Run(1) }, said: at(1, 250), want: at(1, 200)},
+		"of a timeline that has ended": {run: func(tr *Tracker) uint32 { r := tr.Run(1); tr.Replayed(1, r, at(2, 300)); return r }, said: at(1, 350), want: at(2, 300)},
+		"further than news that follow": {run: func(tr *Tracker) uint32 {
+			r := tr.Run(1)
+			tr.Replayed(1, r, at(1, 240))
+			tr.Lag(lag(2, inc(1, 1), 210), t0)
+			return r
+		}, said: at(1, 230), want: at(1, 240)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := fresh()
+			tr.Lag(lag(1, inc(1, 1), 200), t0)
+			run := tr.Run(1)
+			if c.run != nil {
+				run = c.run(tr)
+			}
+			if news := tr.Replayed(1, run, c.said); news != c.news {
+				t.Errorf("it is news: %v, want %v", news, c.news)
+			}
+			if got := tr.Table().Backends[1].Replayed; got != c.want {
+				t.Errorf("replayed %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

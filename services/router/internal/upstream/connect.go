@@ -187,3 +187,16 @@ func (c *Connector) ConnectMonitor(ctx context.Context, application string) (*Ma
 	m := c.means.Load()
 	return c.connect(ctx, m.monitor, m.db, []handoff.Parameter{{Name: "application_name", Value: application}})
 }
+
+// ConnectReplication makes one that takes replication commands as well as SQL, the
+// latter by the simple protocol alone (PostgreSQL documentation, "Streaming Replication
+// Protocol").
+func (c *Connector) ConnectReplication(ctx context.Context, application string) (*Made, error) {
+	m := c.means.Load()
+	return c.connect(ctx, m.monitor, m.db, []handoff.Parameter{
+		{Name: "application_name", Value: application},
+		{Name: "replication", Value: "database"},
+		// A standby refuses every statement under a default of "serializable".
+		{Name: "default_transaction_isolation", Value: "read committed"},
+	})
+}

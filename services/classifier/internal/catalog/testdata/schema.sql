@@ -196,6 +196,54 @@ RESET ROLE;
 ALTER OPERATOR FAMILY integer_ops USING btree ADD FUNCTION 1 (int, watched_grade) watched_compare(int, watched_grade);
 SET ROLE pgpilot;
 CREATE TABLE watched_grades (g watched_grade);
+-- Operators by which the planner replaces others, and that hash and sort in families of
+-- their own
+CREATE FUNCTION noisy_hash(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT hashint4($1 % 10) + 0 * length(set_config('a.b', 'c', false))$$;
+CREATE FUNCTION noisy_order(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT $2 - $1 + 0 * length(set_config('a.b', 'c', false))$$;
+CREATE OPERATOR @=@ (FUNCTION = same_mod, LEFTARG = int, RIGHTARG = int, NEGATOR = @<>@);
+CREATE OPERATOR @<>@ (FUNCTION = noisy, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR @<@ (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int, COMMUTATOR = @>@, RESTRICT = scalarltsel);
+CREATE OPERATOR @>@ (FUNCTION = noisy, LEFTARG = int, RIGHTARG = int, RESTRICT = scalargtsel);
+CREATE OPERATOR #=# (FUNCTION = same_mod, LEFTARG = int, RIGHTARG = int, COMMUTATOR = #=#, HASHES);
+CREATE OPERATOR #<# (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR #>=# (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int);
+CREATE FUNCTION quiet_hash(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT hashint4($1 % 10)$$;
+CREATE OPERATOR #==# (FUNCTION = same_mod, LEFTARG = int, RIGHTARG = int, COMMUTATOR = #==#, HASHES);
+RESET ROLE;
+CREATE OPERATOR CLASS noisy_hashes FOR TYPE int USING hash AS OPERATOR 1 #=#, FUNCTION 1 noisy_hash(int);
+CREATE OPERATOR CLASS quiet_hashes FOR TYPE int USING hash AS OPERATOR 1 #==#, FUNCTION 1 quiet_hash(int);
+CREATE OPERATOR CLASS noisy_orders FOR TYPE int USING btree AS OPERATOR 1 #<#, OPERATOR 3 #>=#, FUNCTION 1 noisy_order(int, int);
+SET ROLE pgpilot;
+
+-- Parameters and results that have calls behind them
+CREATE FUNCTION of_number(n bigint) RETURNS text LANGUAGE sql STABLE AS 'SELECT n.pg_try_advisory_lock::text';
+CREATE FUNCTION of_its_number(n bigint) RETURNS text LANGUAGE sql STABLE AS 'SELECT of_its_number.n.pg_try_advisory_lock::text';
+CREATE FUNCTION of_row(n s.u) RETURNS text LANGUAGE sql STABLE AS 'SELECT n.name || n.id';
+CREATE FUNCTION of_another(n bigint) RETURNS text LANGUAGE sql STABLE AS 'SELECT max(x.age) FROM (SELECT b AS age FROM t WHERE id < n) x';
+CREATE FUNCTION one_out(OUT z bigint) LANGUAGE sql IMMUTABLE AS 'SELECT 1::bigint';
+CREATE FUNCTION k(bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$SELECT length(set_config('a.b', 'c', false))::bigint$$;
+CREATE FUNCTION s.pg_partition_tree(int) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT $1::bigint';
+CREATE FUNCTION isleaf(bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$SELECT length(set_config('a.b', 'c', false))::bigint$$;
+
+-- Bodies that the server reads otherwise than they look
+CREATE FUNCTION a_function_whose_name_is_as_long_as_postgresql_lets_it_be_12345() RETURNS int LANGUAGE sql VOLATILE AS $$SELECT length(set_config('a.b', 'c', false))$$;
+CREATE FUNCTION pl_long_name() RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN RETURN a_function_whose_name_is_as_long_as_postgresql_lets_it_be_12345_and_more(); END';
+CREATE FUNCTION pl_long_quoted() RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN RETURN "a_function_whose_name_is_as_long_as_postgresql_lets_it_be_12345_and_more"(); END';
+CREATE FUNCTION backslashes() RETURNS text LANGUAGE sql STABLE SET standard_conforming_strings = off
+  AS $$SELECT concat('\'', pg_try_advisory_lock(1), ' -- '
+)$$;
+CREATE FUNCTION pl_backslashes() RETURNS text LANGUAGE plpgsql STABLE SET standard_conforming_strings = off
+  AS $$BEGIN RETURN concat('\'', pg_try_advisory_lock(1), ' -- '
+); END$$;
+
+-- What stays in the transaction
+CREATE FUNCTION pl_cursor() RETURNS refcursor LANGUAGE plpgsql STABLE AS $$DECLARE c refcursor := 'kept'; BEGIN OPEN c FOR SELECT 1; RETURN c; END$$;
+CREATE FUNCTION pl_cursor_if(b bool) RETURNS refcursor LANGUAGE plpgsql STABLE AS $$DECLARE c CURSOR FOR SELECT 1; BEGIN IF b THEN OPEN c; END IF; RETURN c; END$$;
+CREATE FUNCTION pl_loop() RETURNS int LANGUAGE plpgsql STABLE AS $$DECLARE c CURSOR FOR SELECT 1 AS n; s int := 0; BEGIN FOR r IN c LOOP s := s + r.n; END LOOP; RETURN s; END$$;
+CREATE TABLE prices (open int, close int);
+CREATE FUNCTION pl_prices() RETURNS bigint LANGUAGE plpgsql STABLE AS $$BEGIN RETURN (SELECT sum(CASE WHEN open > close THEN open ELSE close END) FROM prices); END$$;
+CREATE FUNCTION pl_local() RETURNS text LANGUAGE plpgsql STABLE AS $$BEGIN RETURN set_config('a.b', 'c', true); END$$;
+
 -- A table in the place of PostgreSQL's
 CREATE SCHEMA shadow;
 CREATE VIEW shadow.pg_proc AS SELECT pg_backend_pid() AS oid;

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+// followed is a rig with a function whose read is known, and what alters it behind the
+// router's back.
+func followed(t *testing.T) (r *rig, c *client, alter func(string)) {
+	t.Helper()
+	r = newRig(t, newCluster(t), nil)
+	c = r.connect()
+	c.must("CREATE FUNCTION f() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1'")
+	r.caughtUp()
+	r.readsOnReplica(c, "SELECT f()")
+	su := direct(t, r.Lab.Primary())
+	return r, c, func(sql string) { t.Helper(); su.must(sql) }
+}
+
+// What has changed while no classifier was there is noticed when there is one again, even
+// if nobody has anything to ask it.
+func TestACatalogThatChangesWhileNoClassifierRunsIsNoticed(t *testing.T) {
+	r, c, alter := followed(t)
+	r.kill(rundir.Classifier, 1)
+	alter("ALTER FUNCTION f() VOLATILE")
+	c.must("SELECT f()") // as it was known: nobody can say better
+	r.start(rundir.Classifier, 1)
+	r.until("the function is known to be volatile", func() bool {
+		c.must("SELECT f()")
+		return c.route().Reason == "write"
+	})
+}
+
+// One classifier follows what another was asked about: that one may end.
+func TestACatalogThatChangesIsNoticedByTheClassifierThatIsLeft(t *testing.T) {
+	r, c, alter := followed(t)
+	if _, err := r.AddInstance(timeout(t), rundir.Classifier); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the second is connected", func() bool { return r.metric("pgpilot_classifier_connections", "instance", "2") > 0 })
+	r.kill(rundir.Classifier, 1)
+	alter("ALTER FUNCTION f() VOLATILE")
+	r.until("the function is known to be volatile", func() bool {
+		c.must("SELECT f()")
+		return c.route().Reason == "write"
+	})
+}
+
+// A flush that the bus does not carry is told by the next verdict.
+func TestAFlushThatIsLostIsToldByTheNextVerdict(t *testing.T) {
+	r, c, alter := followed(t)
+	r.kill(rundir.Lagpoller, 1) // and with it the bus
+	alter("ALTER FUNCTION f() VOLATILE")
+	var fresh novelties
+	r.until("the function is known to be volatile", func() bool {
+		c.must(fresh.next())
+		c.must("SELECT f()")
+		return c.route().Reason == "write"
+	})
+}
+
+// A cursor that a function opens, and a setting that it makes, last as long as their
+// transaction, whichever of its statements run where.
+func TestReadOnlyTransactionsKeepWhatFunctionsLeaveInThem(t *testing.T) {
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	c := r.connect()
+	c.must(`CREATE TABLE seen AS SELECT 7 AS v;
+		CREATE FUNCTION opens() RETURNS refcursor LANGUAGE plpgsql STABLE AS $$DECLARE c refcursor := 'kept'; BEGIN OPEN c FOR SELECT v FROM seen; RETURN c; END$$;
+		CREATE FUNCTION sets() RETURNS text LANGUAGE plpgsql STABLE AS $$BEGIN RETURN set_config('app.kept', 'here', true); END$$`)
+	r.caughtUp()
+	r.awaitReplicas(cluster.Replicas()...)
+	r.readsOnReplica(c, "SELECT v FROM seen")
+	for range 5 {
+		c.must("BEGIN READ ONLY")
+		c.must("SELECT opens()")
+		if got := c.one("FETCH kept"); got != "7" {
+			t.Errorf("the cursor has %q", got)
+		}
+		c.must("COMMIT")
+		c.must("BEGIN READ ONLY")
+		c.must("SELECT sets()")
+		if got := c.one("SELECT current_setting('app.kept', true)"); got != "here" {
+			t.Errorf("the setting is %q", got)
+		}
+		c.must("COMMIT")
+	}
+}

@@ -1,0 +1,342 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pgpilot/pgpilot/libs/lsn"
+	"github.com/pgpilot/pgpilot/libs/obs"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
+
+// replay is the router's own connection to one server for asking how far it has
+// replayed, while reads want that: the answer is there before news of the bus would be,
+// and costs a fraction of it. The connection is one for replication, since only there
+// can a standby be asked for the timeline that it replays (PostgreSQL documentation,
+// "Streaming Replication Protocol", IDENTIFY_SYSTEM). It is made when it is wanted;
+// until it is there, and where it cannot be made, the lagpollers are asked over the bus.
+type replay struct {
+	pipe
+	backend int
+	to      *serverSite
+	server  fence.Server
+
+	open, connecting, ready bool
+	pause                   poll.Timer
+	backoff                 time.Duration
+
+	pace fence.Pace
+	next poll.Timer
+	// used is when something was last wanted of it.
+	used time.Time
+
+	// owed is how many answers are still to come since asked, due ends the wait for them.
+	owed  int
+	asked time.Time
+	due   poll.Timer
+	// begin is start, and expire fail for the lack of an answer, for timers that are set
+	// with every question.
+	begin, expire func()
+	// timeline is what the last answer said, replayed the position that was asked for
+	// before it.
+	timeline, before lsn.Timeline
+	replayed         lsn.LSN
+	row              pgproto3.DataRow
+}
+
+func (r *replay) init(e *Engine, backend int, to *serverSite) {
+	r.e, r.backend, r.to = e, backend, to
+	r.begin = r.start
+	r.expire = func() { r.fail(errors.New("no answer in time")) }
+}
+
+// What the server is asked: its timeline, and its position with the timeline behind it. A
+// timeline only grows, so that one which is the same before and behind the position is
+// the position's. Connections for replication take the simple protocol alone.
+var (
+	askTimeline = mustEncode(&pgproto3.Query{String: "IDENTIFY_SYSTEM"})
+	askReplayed = mustEncode(
+		&pgproto3.Query{String: "SELECT pg_catalog.pg_last_wal_replay_lsn()"},
+		&pgproto3.Query{String: "IDENTIFY_SYSTEM"})
+)
+
+// A connection that could not be made, or has failed, is made again after replayFrom,
+// doubling up to replayUpTo: there may be no room for one (max_wal_senders).
+const (
+	replayFrom = 100 * time.Millisecond
+	replayUpTo = 30 * time.Second
+)
+
+// overdue is how long an answer may take before lagpollers are asked as well: the
+// connection may have died without a word.
+const overdue = 50 * time.Millisecond
+
+// askReplicas asks the replicas that have not reached the position how far they are. It
+// reports whether it could ask all of them.
+func (e *Engine) askReplicas(at lsn.Position) bool {
+	all := true
+	for i, s := range e.servers {
+		b := &e.tracker.Table().Backends[i]
+		if b.Role != route.RoleReplica || !b.Healthy || b.Replayed.Covers(at) || b.Replayed.Timeline > at.Timeline {
+			continue
+		}
+		all = s.replay.want(at) && all
+	}
+	return all
+}
+
+// want asks for news of the position, and reports whether it can.
+func (r *replay) want(at lsn.Position) bool {
+	e := r.e
+	r.used = e.now
+	r.pace.Want(at, e.now, e.cfg.Fencing.Wait.D())
+	r.start()
+	return r.ready && (r.owed == 0 || e.now.Sub(r.asked) < overdue)
+}
+
+// start asks if it is time to, or sees to it that it is done in time.
+func (r *replay) start() {
+	e := r.e
+	if r.open && r.server.Run != e.tracker.Run(r.backend) {
+		r.fail(errors.New("the server has restarted"))
+	}
+	if r.owed > 0 {
+		return
+	}
+	due, wanted := r.pace.Next(e.tracker.Table().Backends[r.backend].Replayed, r.leastPause(), e.now)
+	switch {
+	case !wanted:
+		e.timers.Stop(&r.next)
+	case !r.open:
+		r.connect()
+	case due.After(e.now):
+		if !r.next.Active() { // it is never set for too late: what is wanted only hastens it
+			e.timers.Set(&r.next, due, r.begin)
+		}
+	default:
+		e.timers.Stop(&r.next)
+		r.pace.Asked(e.now)
+		r.ask(askReplayed, 2)
+	}
+}
+
+// leastPause is the least time between two questions. The routers of a host share what a
+// lagpoller may ask, as far as a read that waits still gets two answers. A replica that
+// takes long to catch up needs no more than a few questions on the way.
+func (r *replay) leastPause() time.Duration {
+	e := r.e
+	one := e.cfg.Fencing.BurstInterval.D()
+	shared := min(one*time.Duration(max(1, e.routers.count)), max(one, e.cfg.Fencing.Wait.D()/2))
+	return max(shared, min(r.to.catchup.Typical()/questions, slowly))
+}
+
+// questions is how many are asked in a catch-up of the usual length, slowly the longest
+// pause that follows from this.
+const (
+	questions = 4
+	slowly    = 5 * time.Millisecond
+)
+
+// ask asks what has so many answers.
+func (r *replay) ask(msg []byte, answers int) {
+	r.owed, r.asked = answers, r.e.now
+	r.before, r.timeline, r.replayed = r.timeline, 0, 0
+	r.e.timers.Set(&r.due, r.asked.Add(probeTimeout), r.expire)
+	r.send(msg)
+	if r.broken {
+		r.fail(errors.New("connection closed"))
+	}
+}
+
+func (r *replay) connect() {
+	e := r.e
+	if r.connecting || r.pause.Active() || e.tracker.Leaving(r.backend) {
+		return
+	}
+	r.connecting = true
+	e.work.Go(func() {
+		m, err := r.to.connector.ConnectReplication(e.workCtx, "pgpilot-replay")
+		posted := e.Post(func() {
+			r.connecting = false
+			switch {
+			case e.servers[r.backend] != r.to || e.tracker.Leaving(r.backend): // it was given up meanwhile
+				if err == nil {
+					poll.Hangup(m.FD)
+				}
+			case err != nil:
+				r.fail(err)
+			default:
+				r.connected(m)
+			}
+		})
+		if !posted && err == nil {
+			poll.Hangup(m.FD)
+		}
+	})
+}
+
+func (r *replay) connected(m *upstream.Made) {
+	e := r.e
+	run := e.tracker.Observe(r.backend, m.Run)
+	r.pipe = pipe{e: e}
+	err := errors.New("the server has restarted meanwhile")
+	if run != 0 {
+		err = r.pipe.open(e, m.FD, r, poll.In)
+	}
+	if err != nil {
+		poll.Hangup(m.FD)
+		r.fail(err)
+		return
+	}
+	r.server = fence.Server{Backend: r.backend, Run: run}
+	r.open, r.ready, r.timeline = true, false, 0
+	r.ask(askTimeline, 1)
+}
+
+// fail ends the connection. Who waits for news gets those of the bus.
+func (r *replay) fail(err error) {
+	e := r.e
+	e.log.Info("cannot ask a replica how far it has replayed, lagpollers are asked instead", obs.KeyBackend, r.to.name, obs.KeyError, err)
+	e.metrics.ReplayFailures.Inc()
+	r.hangup()
+	r.backoff = min(max(2*r.backoff, replayFrom), replayUpTo)
+	e.timers.Set(&r.pause, e.now.Add(r.backoff), r.begin)
+}
+
+// hangup closes the connection if there is one.
+func (r *replay) hangup() {
+	e := r.e
+	if r.open {
+		r.pipe.hangup()
+	}
+	r.open, r.ready, r.owed = false, false, 0
+	e.timers.Stop(&r.due)
+	e.timers.Stop(&r.next)
+}
+
+// giveUp ends it for a server that is given up.
+func (r *replay) giveUp() {
+	r.hangup()
+	r.e.timers.Stop(&r.pause)
+}
+
+// rest closes a connection that nobody has wanted anything of for so long, or whose
+// server is no replica that is used: a server has room for few of its kind, and the
+// lagpoller must get in before it is used again.
+func (r *replay) rest(after time.Duration) {
+	b := &r.e.tracker.Table().Backends[r.backend]
+	used := b.Role == route.RoleReplica && b.Healthy && r.e.now.Sub(r.used) < after
+	if r.open && !used {
+		r.hangup()
+	}
+}
+
+// event handles readiness of the connection's socket.
+func (r *replay) event(ev poll.Event) {
+	if ev.Writable() && len(r.out) > 0 {
+		r.flush()
+	}
+	if !ev.Readable() && !ev.Gone() {
+		return
+	}
+	n, st := r.recv()
+	switch st {
+	case poll.Again:
+		return
+	case poll.Closed:
+		r.fail(errors.New("connection closed"))
+		return
+	case poll.OK:
+	}
+	b := r.received(r.e.buf[:n])
+	for r.open {
+		typ, total, err := wire.Header(b)
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		if total == 0 || len(b) < total {
+			r.leave(b)
+			return
+		}
+		msg := b[wire.HeaderSize:total]
+		b = b[total:]
+		switch typ {
+		case wire.ErrorResponse:
+			err = fmt.Errorf("the server refused the question: %s", refusal(msg))
+		case wire.DataRow:
+			err = r.take(msg)
+		case wire.ReadyForQuery:
+			err = r.answered()
+		}
+		if err != nil {
+			r.fail(err)
+			return
+		}
+	}
+}
+
+// take reads the one row of an answer: the position, of which the timeline is owed as
+// well, or what IDENTIFY_SYSTEM says (systemid, timeline, xlogpos, dbname).
+func (r *replay) take(body []byte) (err error) {
+	if err = r.row.Decode(body); err != nil {
+		return err
+	}
+	switch v := r.row.Values; {
+	case r.owed == 2 && len(v) == 1 && v[0] == nil: // a primary that was never a standby
+		return nil
+	case r.owed == 2 && len(v) == 1:
+		r.replayed, err = lsn.Parse(string(v[0]))
+		return err
+	case r.owed == 1 && len(v) == 4:
+		system, err := strconv.ParseUint(string(v[0]), 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the system identifier: %w", err)
+		}
+		if of := r.e.tracker.History().SystemID; of != 0 && system != of {
+			return fmt.Errorf("it is of another cluster, %d", system)
+		}
+		timeline, err := strconv.ParseUint(string(bytes.TrimSpace(v[1])), 10, 32)
+		if err != nil {
+			return fmt.Errorf("read the timeline: %w", err)
+		}
+		r.timeline = lsn.Timeline(timeline)
+		return nil
+	}
+	return fmt.Errorf("an answer of %d columns is not one to this question", len(r.row.Values))
+}
+
+// answered ends an answer.
+func (r *replay) answered() error {
+	e := r.e
+	if r.owed == 0 {
+		return errors.New("an answer to nothing")
+	}
+	if r.owed--; r.owed > 0 {
+		return nil
+	}
+	e.timers.Stop(&r.due)
+	if r.timeline == 0 {
+		return errors.New("the server does not say on which timeline it is")
+	}
+	if r.ready && r.replayed != 0 && r.before == r.timeline {
+		r.backoff = 0
+		e.metrics.ReplayProbes.Inc()
+		at := lsn.Position{Timeline: r.timeline, LSN: r.replayed}
+		if e.tracker.Replayed(r.server.Backend, r.server.Run, at) {
+			e.arrivedAt(r.backend)
+		}
+	}
+	r.ready = true
+	r.start()
+	return nil
+}
