@@ -97,7 +97,7 @@ func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 	p := st.arrives(t, lease, fd)
 	st.gone(su, lease.PID)
 	st.on(func() {
-		if n := st.connections(st.tracker.Table().Primary); n != 1 {
+		if n := st.servers[st.tracker.Table().Primary].total.Count(); n != 1 {
 			t.Errorf("there are %d connections to the primary", n)
 		}
 	})

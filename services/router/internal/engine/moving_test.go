@@ -48,7 +48,7 @@ func newStation(t *testing.T, cluster *lab.Cluster) *station {
 		defer st.mu.Unlock()
 		*to = append(*to, session)
 	}
-	st.Engine = startEngine(t, cluster, func(o *Options) {
+	st.Engine = startEngineOf(t, cluster, func(o *Options) {
 		o.Ended = func(session string) { note(&st.ended, session) }
 		o.Moved = func(session string, _ *intake.Link) { note(&st.moved, session) }
 		o.Way = func() *intake.Link {
