@@ -112,7 +112,7 @@ func (r *replay) start() {
 	if r.owed > 0 {
 		return
 	}
-	due, wanted := r.pace.Next(e.tracker.Table().Backends[r.backend].Replayed, e.leastPause(), e.now)
+	due, wanted := r.pace.Next(e.tracker.Table().Backends[r.backend].Replayed, r.leastPause(), e.now)
 	switch {
 	case !wanted:
 		e.timers.Stop(&r.next)
@@ -129,12 +129,22 @@ func (r *replay) start() {
 	}
 }
 
-// leastPause is the least time between two questions to one replica. The routers of a
-// host share what a lagpoller may ask, as far as a read that waits still gets two answers.
-func (e *Engine) leastPause() time.Duration {
+// leastPause is the least time between two questions. The routers of a host share what a
+// lagpoller may ask, as far as a read that waits still gets two answers. A replica that
+// takes long to catch up needs no more than a few questions on the way.
+func (r *replay) leastPause() time.Duration {
+	e := r.e
 	one := e.cfg.Fencing.BurstInterval.D()
-	return min(one*time.Duration(max(1, e.routers.count)), max(one, e.cfg.Fencing.Wait.D()/2))
+	shared := min(one*time.Duration(max(1, e.routers.count)), max(one, e.cfg.Fencing.Wait.D()/2))
+	return max(shared, min(r.to.catchup.Typical()/questions, slowly))
 }
+
+// questions is how many are asked in a catch-up of the usual length, slowly the longest
+// pause that follows from this.
+const (
+	questions = 4
+	slowly    = 5 * time.Millisecond
+)
 
 // ask asks what has so many answers.
 func (r *replay) ask(msg []byte, answers int) {

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -46,6 +47,16 @@ func (c *Catchup) Hear(at lsn.Position, now time.Time) {
 
 // Restart forgets everything: another run of the replica.
 func (c *Catchup) Restart() { *c = Catchup{} }
+
+// Typical gives the median of the latest catch-ups, 0 while none is known.
+func (c *Catchup) Typical() time.Duration {
+	if c.n == 0 {
+		return 0
+	}
+	sorted := c.took
+	slices.Sort(sorted[:c.n])
+	return sorted[c.n/2]
+}
 
 // Within reports whether at least half of the latest catch-ups took no longer than
 // d. A measurement under way for longer than d counts as one that did not. With

@@ -91,3 +91,23 @@ func TestCatchupAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations, want none", n)
 	}
 }
+
+func TestTypicalCatchup(t *testing.T) {
+	var c Catchup
+	if got := c.Typical(); got != 0 {
+		t.Errorf("typical is %v with nothing known", got)
+	}
+	now := course(&c, time.Unix(1000, 0), 9*ms, 1*ms, 5*ms)
+	if got := c.Typical(); got != 5*ms {
+		t.Errorf("of 9, 1 and 5 ms typical is %v", got)
+	}
+	for range catchups {
+		now = course(&c, now, 2*ms)
+	}
+	if got := c.Typical(); got != 2*ms {
+		t.Errorf("after many of 2 ms typical is %v", got)
+	}
+	if allocs := testing.AllocsPerRun(100, func() { c.Typical() }); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
