@@ -65,7 +65,8 @@ func (f *Fleet) cancelElsewhere(ctx context.Context, key handoff.CancelKey, send
 	answers := make(chan bool, 2)
 	sends.Go(func() { answers <- f.kin.Cancel(ctx, key) })
 	sends.Go(func() { answers <- f.cancelAtRouters(ctx, key, sends) })
-	return <-answers || <-answers
+	first := <-answers
+	return first || <-answers
 }
 
 // maxRounds is how often a session is looked for of which nobody knows, while others move.
