@@ -13,8 +13,9 @@ import (
 // A replica leaves and comes back, sizes, policies and modes change, ten times under
 // load: no session notices.
 func TestReloadUnderLoadDropsNothing(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, nil)
+	r := newRig(t, cluster, narrow(20)) // and narrower in between
 	goes := cluster.Members()[2]
 	su := direct(t, goes)
 	crew := r.newCrew(16)
@@ -59,6 +60,7 @@ func TestReloadUnderLoadDropsNothing(t *testing.T) {
 // One server's connections are bounded for all logins together, and none of them
 // starves.
 func TestAServersConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	su := direct(t, cluster.Primary())
 	su.must("CREATE ROLE other LOGIN PASSWORD 'other'; CREATE ROLE third LOGIN PASSWORD 'third'")
@@ -109,6 +111,7 @@ func TestAServersConnectionsAreBounded(t *testing.T) {
 // Connections are made ahead of need, on every server, and replaced when they are
 // old.
 func TestPoolsAreKeptWarm(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Pool.MinSize, c.Pool.Primary = 4, 4
