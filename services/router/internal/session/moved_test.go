@@ -61,6 +61,7 @@ var others = map[string]bool{
 	"Fence.Aside":   true, // TestWhatWasReadAsideTravels
 	"Fence.Given":   true, // TestTokensTravel
 	"Live.Warned":   true, // TestHintsTravel
+	"Portal.Depth":  true, // TestPortalsTravelWithTheirSavepoints
 }
 
 // TestEveryFieldOfTheRecordMatters drops each field of the record in turn: something
