@@ -95,6 +95,7 @@ func TestReadOnlyTransactionsKeepWhatFunctionsLeaveInThem(t *testing.T) {
 
 // What a block or a function makes in its session, by SQL of its own too, the session finds.
 func TestASessionFindsWhatItsBlocksMake(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	for _, c := range []struct{ make, ask, want string }{
 		{"DO $$BEGIN CREATE TEMP TABLE shadowed AS SELECT 'mine'::text AS v; END$$", "SELECT v FROM shadowed", "mine"},
