@@ -88,3 +88,26 @@ func TestReadOnlyTransactionsKeepWhatFunctionsLeaveInThem(t *testing.T) {
 		c.must("COMMIT")
 	}
 }
+
+// What a block or a function makes in its session, by SQL of its own too, the session finds.
+func TestASessionFindsWhatItsBlocksMake(t *testing.T) {
+	r := newRig(t, newCluster(t), nil)
+	for _, c := range []struct{ make, ask, want string }{
+		{"DO $$BEGIN CREATE TEMP TABLE shadowed AS SELECT 'mine'::text AS v; END$$", "SELECT v FROM shadowed", "mine"},
+		{"DO $$BEGIN EXECUTE format('CREATE TEMP TABLE %I AS SELECT %L::text AS v', 'shadowed', 'mine'); END$$", "SELECT v FROM shadowed", "mine"},
+		{"DO $$BEGIN PERFORM set_config('app.mine', 'set', false); END$$", "SELECT current_setting('app.mine', true)", "set"},
+		{"SELECT makes()", "SELECT v FROM shadowed", "made"},
+	} {
+		s := r.connect()
+		s.must(`CREATE TABLE IF NOT EXISTS shadowed AS SELECT 'everybody''s'::text AS v;
+			CREATE OR REPLACE FUNCTION makes() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'CREATE TEMP TABLE shadowed AS SELECT ''made''::text AS v'; END$$`)
+		r.caughtUp()
+		s.must(c.make)
+		for range 3 {
+			if got := s.one(c.ask); got != c.want {
+				t.Errorf("%s: %s gives %q, want %q", c.make, c.ask, got, c.want)
+			}
+		}
+		s.close()
+	}
+}

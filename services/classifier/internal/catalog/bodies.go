@@ -163,6 +163,10 @@ func (r *recorder) Others(schema, name string, arguments int) judge.Standing {
 	return r.note(use{useOthers, schema, name, arguments})
 }
 
+func (r *recorder) Block(string, string) judge.Standing {
+	return judge.Standing{Effects: verdict.Unproven}
+}
+
 func (r *recorder) Parameter(name string) bool { return slices.Contains(r.parameters, name) }
 
 func (r *recorder) Attribute(name string, row bool) judge.Standing {
