@@ -5,6 +5,7 @@ import "testing"
 // A replica that is configured otherwise answers as the primary would, as far as servers
 // tell what shapes their answers.
 func TestReplicasThatAreConfiguredOtherwiseAnswerAlike(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	for _, m := range cluster.Replicas() {
 		su := direct(t, m)
@@ -16,7 +17,7 @@ func TestReplicasThatAreConfiguredOtherwiseAnswerAlike(t *testing.T) {
 	r := newRig(t, cluster, nil)
 	r.awaitReplicas(cluster.Replicas()...)
 	const text = `SELECT concat_ws(' ', '2024-01-01 20:00+00'::timestamptz, interval '1 day 2 hours', length('\\'))`
-	want := pgText(t, cluster.Primary(), text)
+	want := direct(t, cluster.Primary()).one(text)
 	for _, startup := range []string{"", "options='-c TimeZone=Asia/Tokyo'"} {
 		c, err := r.dial(startup)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 // beside it wait in the listener until it has more: every session is somebody's, and none has
 // lost anything.
 func TestSessionsMoveToARouterWithFewDescriptors(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, nil)
 	ks := r.keepers()
 	for range 60 {

@@ -118,7 +118,7 @@ func (b *bodies) sql(s source) (body, error) {
 	case errors.Is(err, ErrNotNow):
 		return body{reason: "has a body that was not parsed yet"}, ErrNotNow
 	case err != nil:
-		return body{reason: "has a body that cannot be parsed"}, nil
+		return body{reason: "has a body that cannot be parsed"}, nil //nolint:nilerr // it is said in the reason
 	default:
 		r := &recorder{major: b.major, parameters: strings.Split(s.parameters, ",")}
 		o := judge.Body(tree, r)

@@ -69,8 +69,7 @@ func (s Static) Type(schema, name string) Standing {
 
 // Relation implements Catalog: only PostgreSQL's own are known.
 func (s Static) Relation(schema, name string) Standing {
-	switch {
-	case schema == systemSchema || schema == "" && strings.HasPrefix(name, "pg_"):
+	if schema == systemSchema || schema == "" && strings.HasPrefix(name, "pg_") {
 		if SystemRelation(name) {
 			return Standing{}
 		}

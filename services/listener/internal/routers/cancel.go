@@ -77,7 +77,7 @@ func (f *Fleet) cancelElsewhere(ctx context.Context, key handoff.CancelKey, send
 		answers <- found
 	})
 	sends.Go(func() { answers <- f.cancelAtRouters(ctx, key, sends) })
-	return <-answers || <-answers || others && ctx.Err() == nil && f.cancelAtRouters(ctx, key, sends)
+	return <-answers || <-answers || others && ctx.Err() == nil && f.cancelAtRouters(ctx, key, sends) //nolint:staticcheck // two answers
 }
 
 // maxRounds is how often a session is looked for of which nobody knows, while others move.

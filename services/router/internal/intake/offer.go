@@ -40,9 +40,8 @@ type offers struct {
 	open map[string]*offer
 	// heard is when it said something last, unwilling until when it is not to be asked.
 	heard, unwilling time.Time
-	// over says that there are no more, and with which outcome for those that are open.
-	over    bool
-	outcome Outcome
+	// over says that there are no more.
+	over bool
 }
 
 const (
@@ -67,7 +66,7 @@ func (k *Link) sendOffer(o *offer) error {
 	b, err := o.rec.Encode()
 	if err != nil {
 		o.done(Unsendable)
-		return nil
+		return nil //nolint:nilerr // the link is well
 	}
 	k.mu.Lock()
 	if k.offers.over {
