@@ -343,7 +343,7 @@ func TestDefaultsOfUsersAndDatabases(t *testing.T) {
 // TestHints has comments choose among the servers, in both protocols (rule 29).
 func TestHints(t *testing.T) {
 	cluster := newCluster(t)
-	r := newRig(t, cluster, nil)
+	r := newRig(t, cluster, func(c *config.Config) { c.Classify.Timeout = config.Duration(patience) }) // what is not known to read has no hints
 	primary := cluster.Primary().Port
 	r.awaitReplicas(cluster.Replica(1), cluster.Replica(2))
 	c := r.connect()
@@ -390,6 +390,26 @@ func TestHints(t *testing.T) {
 	}
 	if got := other.one("SELECT count(*) FROM hinted /* pgpilot: fence=" + token(system[0], system[1]) + " */"); got != "1" {
 		t.Errorf("another session with the token reads %s", got)
+	}
+	// So does one that the last statement of a sequence brings, for all of it.
+	batch := func(c *client, last string) ([]*pgconn.Result, error) {
+		var b pgconn.Batch
+		for _, sql := range []string{"SELECT count(*) FROM hinted", "SELECT 2 FROM hinted", last} {
+			b.ExecParams(sql, nil, nil, nil, nil)
+		}
+		return c.conn.ExecBatch(timeout(t), &b).ReadAll()
+	}
+	third := r.connect()
+	results, err := batch(third, "SELECT count(*) FROM hinted /* pgpilot: fence="+token(system[0], system[2])+" */")
+	if sqlstate(err) != "22023" || len(results) != 0 {
+		t.Errorf("a sequence with a token from the future gives %d results and %v", len(results), err)
+	}
+	if got := third.one("SELECT count(*) FROM hinted"); got != "0" {
+		t.Errorf("behind a sequence that was refused, %s is read", got)
+	}
+	results, err = batch(third, "SELECT count(*) FROM hinted /* pgpilot: fence="+token(system[0], system[1])+" */")
+	if err != nil || len(results) != 3 || string(results[0].Rows[0][0]) != "1" || len(results[1].Rows) != 1 || string(results[2].Rows[0][0]) != "1" {
+		t.Errorf("a sequence with the token gives %+v, %v", results, err)
 	}
 	other.fails("SELECT 1 /* pgpilot: fence="+token("7301234567890123456", system[1])+" */", "22023")
 	other.fails("SELECT 1 /* pgpilot: fence="+token(system[0], system[2])+" */", "22023")

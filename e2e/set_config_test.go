@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -118,6 +119,24 @@ func TestSetConfigOfTheRoutersParameters(t *testing.T) {
 	_, err := c.boundTo(bound, "pgpilot.route", "primary", "t")
 	if e := (*pgconn.PgError)(nil); !errors.As(err, &e) || e.Code != "0A000" {
 		t.Errorf("bound: %v", err)
+	}
+	for _, sql := range []string{
+		"SELECT 1; SELECT set_config('pgpilot.route', 'primary', false)",
+		"SELECT length(set_config('pgpilot.route', 'primary', true)) FROM generate_series(1, 2)",
+		"PREPARE set_route AS SELECT set_config('pgpilot.route', $1, false)",
+		"SET pgpilot.route = 'replica'; SELECT set_config('pgpilot.route', 'primary', false)",
+	} {
+		c.fails(sql, "0A000")
+		if _, err := c.boundTo(strings.Split(sql, "; ")[strings.Count(sql, "; ")]); sqlstate(err) != "0A000" {
+			t.Errorf("%s with Parse and Bind: %v", sql, err)
+		}
+	}
+	c.must("PREPARE set_any AS SELECT set_config($1, $2, false)")
+	c.fails("EXECUTE set_any ('pgpilot.route', 'primary')", "0A000")
+	c.must("EXECUTE set_any ('app.user', 'somebody')")
+	c.must("DISCARD ALL")
+	if got := c.one("SHOW pgpilot.route"); got != "auto" {
+		t.Errorf("the route is %s", got)
 	}
 	if _, err := c.boundTo(bound, "app.user", "somebody", "f"); err != nil {
 		t.Errorf("an application's own: %v", err)

@@ -158,6 +158,8 @@ type Portal struct {
 	Statement int `json:"statement"`
 	// Ran says that it has been executed.
 	Ran bool `json:"ran,omitempty"`
+	// Depth is how many savepoints the transaction had when it was bound.
+	Depth int `json:"depth,omitempty"`
 	// Commands are what it does to settings.
 	Commands []Command `json:"commands,omitempty"`
 	// Formats are those of its columns as in Bind, where the router gives its rows.

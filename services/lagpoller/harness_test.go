@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +38,27 @@ type lagpoller struct {
 	health  *obs.Health
 	metrics *prometheus.Registry
 	reloads chan *config.Config
+	log     journal
 	stop    func()
+}
+
+// journal is a log that can be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+// count gives how often the log has the text.
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), text)
 }
 
 func runDir(t *testing.T) *rundir.Dir {
@@ -85,7 +107,7 @@ func start(t *testing.T, d *rundir.Dir, cfg *config.Config) *lagpoller {
 	done := make(chan error, 1)
 	go func() {
 		done <- serve(ctx, &service.Env{
-			Config: cfg, Reloads: lp.reloads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Config: cfg, Reloads: lp.reloads, Log: slog.New(slog.NewTextHandler(&lp.log, nil)),
 			Dir: d, Claim: claim, Metrics: lp.metrics, Health: lp.health, Version: "test",
 		})
 	}()

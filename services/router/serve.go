@@ -74,6 +74,9 @@ func serve(ctx context.Context, env *service.Env) error {
 		loop.Stop(0)
 		return errors.Join(err, <-running)
 	}
+	if running, err := env.Dir.List(rundir.Router); err == nil { // otherwise watchRouters says so
+		share(env, loop, running) // before the first session comes
+	}
 	serving := make(chan error, 1)
 	go func() { serving <- links.Serve(ctx, socket) }()
 	var drain atomic.Int64 // drain.timeout
@@ -133,13 +136,16 @@ func awaitListener(ctx context.Context, env *service.Env, links *intake.Server) 
 
 // watchRouters keeps this router's share of the pools right.
 func watchRouters(ctx context.Context, env *service.Env, loop *engine.Engine) {
-	err := env.Dir.Watch(ctx, rundir.Router, func(is []rundir.Instance) {
-		me := slices.IndexFunc(is, func(i rundir.Instance) bool { return i.ID == env.Claim.ID() })
-		if me >= 0 {
-			loop.Share(me, len(is))
-		}
-	})
+	err := env.Dir.Watch(ctx, rundir.Router, func(running []rundir.Instance) { share(env, loop, running) })
 	if err != nil {
 		env.Log.Error("cannot see the other routers; the pools keep their sizes", obs.KeyError, err)
+	}
+}
+
+// share tells the loop which of the routers that run this one is.
+func share(env *service.Env, loop *engine.Engine, running []rundir.Instance) {
+	me := slices.IndexFunc(running, func(i rundir.Instance) bool { return i.ID == env.Claim.ID() })
+	if me >= 0 {
+		loop.Share(me, len(running))
 	}
 }

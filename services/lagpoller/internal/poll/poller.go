@@ -38,6 +38,10 @@ type poller struct {
 	points   []lsn.Position
 	pointsOf lsn.Timeline
 	failures int
+	// compared says that the names of the configuration have been looked for on conn,
+	// misnamed which were last said to be missing.
+	compared bool
+	misnamed string
 	// complaint is what was last logged, so that one trouble is logged once.
 	complaint string
 }
@@ -105,6 +109,9 @@ func (p *poller) askOnce(ctx context.Context, s Settings) (probe.Observation, er
 	if err != nil && !errors.Is(err, probe.ErrTurning) {
 		p.hangUp()
 	}
+	if err == nil && o.Role == bus.Primary && !p.compared {
+		p.compare(s)
+	}
 	return o, err
 }
 
@@ -131,7 +138,7 @@ func (p *poller) hangUp() {
 	}
 	p.unwatch()
 	p.conn.Close()
-	p.conn, p.pointsOf, p.points = nil, 0, nil
+	p.conn, p.pointsOf, p.points, p.compared = nil, 0, nil, false
 }
 
 // history asks a primary where its earlier timelines ended. A server that has
@@ -189,6 +196,7 @@ func (p *poller) rest(ctx context.Context, pause time.Duration, bell <-chan stru
 		case <-timer.C:
 			return true
 		case <-p.reloaded:
+			p.compared = false
 			return true
 		case <-bell:
 		}

@@ -22,6 +22,9 @@ type Settings struct {
 	BaseBackoff, MaxBackoff time.Duration
 	// Monitor is the login.
 	Monitor config.Monitor
+	// Named are the databases and users that the configuration says something of, in its
+	// order.
+	Named probe.Names
 	// ServerTLS and TCP are how backends are reached.
 	ServerTLS config.ServerTLS
 	TCP       config.TCP
@@ -29,7 +32,15 @@ type Settings struct {
 
 // SettingsOf takes them out of the configuration.
 func SettingsOf(c *config.Config) Settings {
+	var named probe.Names
+	for _, d := range c.Databases {
+		named.Databases = append(named.Databases, d.Name)
+	}
+	for _, u := range c.Users {
+		named.Roles = append(named.Roles, u.Name)
+	}
 	return Settings{
+		Named:            named,
 		Interval:         c.Health.Interval.D(),
 		Timeout:          c.Health.Timeout.D(),
 		Burst:            c.Fencing.BurstInterval.D(),

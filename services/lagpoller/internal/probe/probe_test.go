@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +100,21 @@ func TestAgainstServers(t *testing.T) {
 		at.Host = primary.SocketDir()
 		if o, err := login(t, at).Observe(patience); err != nil || o.Role != bus.Primary {
 			t.Errorf("%+v, %v", o, err)
+		}
+	})
+
+	t.Run("names that are missing", func(t *testing.T) {
+		p := login(t, target(primary))
+		execute(t, super, `CREATE DATABASE "it's \ here"`)
+		missing, err := p.Missing(Names{Databases: []string{lab.Database, "nowhere", `it's \ here`, `it's \ not`}, Roles: []string{lab.User, "no'body"}}, patience)
+		if err != nil || !slices.Equal(missing.Databases, []string{"nowhere", `it's \ not`}) || !slices.Equal(missing.Roles, []string{"no'body"}) {
+			t.Errorf("%+v, %v", missing, err)
+		}
+		if missing, err := p.Missing(Names{}, patience); err != nil || missing.Databases != nil || missing.Roles != nil {
+			t.Errorf("of none, %+v, %v", missing, err)
+		}
+		if _, err := p.Observe(patience); err != nil {
+			t.Errorf("behind it: %v", err)
 		}
 	})
 

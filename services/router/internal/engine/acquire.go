@@ -383,6 +383,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 		c.uncount()
 	}
 	if how == session.Broken || s.broken || s.excess || len(s.out) > 0 || len(s.unread) > 0 {
+		s.cut = true
 		s.site.discard(s)
 		return
 	}

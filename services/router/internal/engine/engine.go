@@ -88,9 +88,11 @@ type Engine struct {
 	// lastPrimary is the latest server that was known to be the primary.
 	lastPrimary int
 	pools       map[poolKey]*site
-	routers     shareOfRouters
-	probe       probe
-	barrier     barrier
+	// parting are the connections that their servers have not closed yet.
+	parting map[*parting]struct{}
+	routers shareOfRouters
+	probe   probe
+	barrier barrier
 	// clock is the machine's, by which it is known how old what replicas show is.
 	clock staleness.Clock
 
@@ -142,6 +144,7 @@ func New(o Options) (*Engine, error) {
 		log: o.Log, opts: o, cfg: o.Config, metrics: o.Metrics,
 		users:      map[string]string{},
 		pools:      map[poolKey]*site{},
+		parting:    map[*parting]struct{}{},
 		greetings:  map[upstream.Login][]handoff.Parameter{},
 		beginnings: map[upstream.Login]beginning{},
 		arriving:   map[string]*arrival{},
@@ -248,6 +251,9 @@ func (e *Engine) close() {
 		for _, s := range p.all() {
 			s.hangup()
 		}
+	}
+	for p := range e.parting {
+		p.hangup()
 	}
 	e.probe.hangup()
 	e.barrier.close()

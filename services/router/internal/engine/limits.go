@@ -17,30 +17,41 @@ func (e *Engine) capacity() int {
 	return e.routers.of(e.cfg.Servers.MaxConnections)
 }
 
-// connections is how many there are to a server, those being made included.
-func (e *Engine) connections(backend int) int {
-	n := 0
-	for k, p := range e.pools {
-		if k.Backend == backend {
-			n += p.Size()
-		}
-	}
-	return n
-}
-
-// crowded reports whether a server has as many connections as it may have of this router.
-func (e *Engine) crowded(backend int) bool {
+// full reports whether the pools have as many connections to a server as they may have
+// of this router.
+func (e *Engine) full(backend int) bool {
 	most := e.capacity()
-	return most != 0 && e.connections(backend) >= most
+	return most != 0 && e.servers[backend].total.Count() >= most
 }
 
-// room reports whether the server may have one more connection, making room by
-// closing the one that has been idle for longest, of whichever pool.
+// excess reports whether they have more: there are more routers now, the configuration is
+// another one, or a session has brought its connection along.
+func (e *Engine) excess(backend int) bool {
+	most := e.capacity()
+	return most != 0 && e.servers[backend].total.Count() > most
+}
+
+// crowded reports whether a server has no place for one more, those taken into account
+// that it has not closed yet.
+func (e *Engine) crowded(backend int) bool {
+	most, s := e.capacity(), e.servers[backend]
+	return most != 0 && s.total.Count()+s.parting >= most
+}
+
+// room reports whether the server may have one more connection now. Where it may not, the
+// one that has been idle for longest is closed, of whichever pool, unless a place is about
+// to become free anyway.
 func (p *site) room() bool {
 	e, backend := p.e, p.key.Backend
 	if !e.crowded(backend) {
 		return true
 	}
+	return e.full(backend) && e.closeIdle(backend) && !e.crowded(backend)
+}
+
+// closeIdle closes the connection to a server that has been idle for longest, of whichever
+// pool, and reports whether there was one.
+func (e *Engine) closeIdle(backend int) bool {
 	var from *site
 	var since time.Time
 	for k, q := range e.pools {
@@ -60,11 +71,10 @@ func (p *site) room() bool {
 }
 
 // starving gives a pool of the server, other than p, that waits for its first
-// connection while there is no room, nil for none: it gets the place of the next one
-// that p gives up.
+// connection while there is no room and none will be by itself, nil for none: it gets the
+// place of the next one that p gives up.
 func (e *Engine) starving(p *site) *site {
-	most := e.capacity()
-	if most == 0 || e.connections(p.key.Backend) < most {
+	if !e.full(p.key.Backend) {
 		return nil
 	}
 	for k, q := range e.pools {
@@ -97,6 +107,18 @@ func (e *Engine) aged(c *pool.Conn, pid uint32) bool {
 		return false
 	}
 	return e.now.Sub(c.Made) > most*9/10+most/5*time.Duration(pid%100)/100
+}
+
+// vacant has a place at the server used that has become free, by a pool that has none if
+// there is one.
+func (e *Engine) vacant(backend int) {
+	for _, none := range [...]bool{true, false} {
+		for k, q := range e.pools {
+			if k.Backend == backend && (q.Size() == 0) == none && q.Wants() {
+				q.fill()
+			}
+		}
+	}
 }
 
 // lastUse is when a login had its last connection, and with which startup parameters.
@@ -171,7 +193,7 @@ func (e *Engine) warm(l upstream.Login, least int, last lastUse) {
 		if p.used.IsZero() {
 			p.used, p.startup = last.at, last.startup
 		}
-		for !p.retry.Active() && (e.capacity() == 0 || e.connections(i) < e.capacity()) && p.Warm(l.Startup, least) {
+		for !p.retry.Active() && !e.crowded(i) && p.Warm(l.Startup, least) {
 			p.connect(l.Startup)
 		}
 	}

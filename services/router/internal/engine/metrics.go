@@ -95,7 +95,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		active:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_sessions_active", Help: "Client sessions now."}),
 		cacheSize:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_entries", Help: "Verdicts kept."}),
 		cacheBytes:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgpilot_router_verdict_cache_bytes", Help: "Memory of the verdicts kept, estimated."}),
-		connections:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting."}, []string{"backend", "state"}),
+		connections:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_connections", Help: "Server connections by state: idle, active (lent to a session, or being reset), connecting, closing (given up, and not closed by the server yet; counted where backends.max_connections is set)."}, []string{"backend", "state"}),
 		waiters:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgpilot_pool_waiters", Help: "Sessions waiting for a server connection."}, []string{"backend"}),
 	}
 	whyPrimary := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgpilot_fence_fallback_reasons_total", Help: "Fenced reads sent to the primary: the position was not known in time (unsettled), no replica reached it in time (late) or was expected to (hopeless), or not the one that the session keeps (kept)."}, []string{"reason"})
@@ -170,6 +170,7 @@ func (m *Metrics) gauges(e *Engine) {
 		m.connections.WithLabelValues(name, "idle").Set(float64(s.idle))
 		m.connections.WithLabelValues(name, "active").Set(float64(s.lent))
 		m.connections.WithLabelValues(name, "connecting").Set(float64(s.connecting))
+		m.connections.WithLabelValues(name, "closing").Set(float64(e.servers[i].parting))
 		m.waiters.WithLabelValues(name).Set(float64(s.waiters))
 	}
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
@@ -30,10 +32,15 @@ type server struct {
 	// excess says that the server has sent more than was asked for: what the next
 	// answer would be is uncertain.
 	excess bool
+	// cut says that something may still run on it when it is closed: the server is not
+	// waited for.
+	cut bool
 	// resetting says that DISCARD runs on it, before the pool gets it.
 	resetting bool
-	// discarded says that DISCARD has run; its ReadyForQuery follows.
+	// discarded says that DISCARD has run; its ReadyForQuery follows. due ends the wait for
+	// that.
 	discarded bool
+	due       poll.Timer
 	// cancels counts cancel requests under way: until the last one's connection is
 	// closed, a signal could hit the next statement. parked says that the connection
 	// has come back meanwhile.
@@ -169,6 +176,11 @@ var discardSequences = wire.AppendQuery(nil, "DISCARD SEQUENCES")
 // rollback ends a transaction.
 var rollback = wire.AppendQuery(nil, "ROLLBACK")
 
+// resetTimeout is how long a server may take to clean a connection. Dropping thousands of
+// temporary tables takes seconds; a server process that does nothing at all must not keep its
+// place in the pool.
+const resetTimeout = 30 * time.Second
+
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
 	all, ends := s.used, s.opened
@@ -188,10 +200,17 @@ func (s *server) reset() {
 	}
 	if s.broken {
 		s.site.discard(s)
+		return
 	}
+	s.e.timers.Set(&s.due, s.e.now.Add(resetTimeout), func() {
+		if s.resetting && !s.closed {
+			s.cut = true
+			s.site.discard(s)
+		}
+	})
 }
 
-// receiveReset reads the answer to DISCARD.
+// receiveReset reads the answer to what cleans it.
 func (s *server) receiveReset() {
 	n, st := s.recv()
 	switch st {
@@ -214,11 +233,13 @@ func (s *server) receiveReset() {
 			return
 		case typ == wire.CommandComplete:
 			s.discarded = true
-		case typ == wire.ReadyForQuery && s.discarded:
-			rest := b[total:]
+		case typ == wire.ReadyForQuery:
+			// Anything but that it has been done, and nothing behind it, is the answer to
+			// something else.
+			s.broken = !s.discarded || total <= wire.HeaderSize || b[wire.HeaderSize] != wire.Idle || len(b) > total
 			s.leave(nil)
 			s.resetting = false
-			s.broken = len(rest) > 0
+			s.e.timers.Stop(&s.due)
 			if !s.broken {
 				s.site.giveBack(s)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/breaker"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/pool"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
@@ -29,6 +30,10 @@ type serverSite struct {
 	catchup fence.Catchup
 	run     uint32
 	replay  replay
+	// total is how many connections its pools have, parting how many it has not closed yet
+	// that have been given up.
+	total   pool.Total
+	parting int
 	// left is when it has left the configuration.
 	left time.Time
 	// decisions count what was for it, by its role then.
@@ -125,7 +130,14 @@ func (e *Engine) leave(i int) {
 }
 
 // spread is how far apart routers may take up a new configuration: as long, what is read
-// on a server that has left may still be read by another router's sessions.
+// on a server that has left may still be read by another router's sessions. All routers
+// watch the same file, or are sent SIGHUP one right behind the other, and each takes it up in
+// its loop's next turn: two seconds are for a machine that has no time for one of them. It is
+// no key of the configuration, as nobody would have a reason to give another value.
+//
+// No limit is exceeded meanwhile. Each router has its part of either the old number or the
+// new one, its rank among the routers being the same, and the parts of one number add up to
+// that: all together have at most the larger of the two.
 const spread = 2 * time.Second
 
 // giveUp ends a server that has left once nobody uses it any more.

@@ -39,7 +39,7 @@ func (e *Engine) siteOf(backend int, l upstream.Login) *site {
 	p := e.pools[k]
 	if p == nil {
 		p = &site{e: e, key: k, servers: map[*server]struct{}{}}
-		p.Max = e.sizeOf(backend)
+		p.Max, p.Total = e.sizeOf(backend), &e.servers[backend].total
 		e.pools[k] = p
 	}
 	return p
@@ -59,14 +59,18 @@ func (p *site) fill() {
 	if p.retry.Active() {
 		return // the server has just refused
 	}
-	for {
-		if p.Wants() && p.Size() < p.Max && !p.room() {
+	for p.Wants() {
+		if p.Size() >= p.Max {
+			s, ok := p.Oldest()
+			if !ok {
+				return
+			}
+			p.forget(s)
+		}
+		if !p.room() {
 			return
 		}
-		startup, evict, evicts, ok := p.Connect()
-		if evicts {
-			p.forget(evict)
-		}
+		startup, ok := p.Connect()
 		if !ok {
 			return
 		}
@@ -194,7 +198,7 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.aged(&s.Conn, s.pid) {
+	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.excess(p.key.Backend) || e.aged(&s.Conn, s.pid) {
 		p.discard(s)
 		return
 	}
@@ -210,7 +214,7 @@ func (p *site) giveBack(s *server) {
 		e.refill(p)
 		return
 	}
-	if p.Waiters() > 0 && p.InTheWay(s, e.crowded(p.key.Backend)) {
+	if p.InTheWay(s, e.full(p.key.Backend)) {
 		p.discard(s)
 		return
 	}
@@ -236,7 +240,11 @@ func (p *site) discard(s *server) {
 // forget closes a connection that is out of the account already.
 func (p *site) forget(s *server) {
 	delete(p.servers, s)
-	s.hangup()
+	if p.e.capacity() == 0 || s.broken || s.cut {
+		s.hangup()
+		return
+	}
+	s.part()
 }
 
 // shareOfRouters divides pool.max_size between the routers of this host.
@@ -272,8 +280,9 @@ func (e *Engine) sizeOf(backend int) int {
 	return e.routers.of(e.cfg.Pool.ReplicaSize())
 }
 
-// resize applies the pools' sizes. A pool that has become too large shrinks as
-// its idle connections are closed and its lent ones come back.
+// resize applies the pools' sizes and the servers' limits. A pool that has become too
+// large, or one of those that are together, shrinks as its idle connections are closed
+// and its lent ones come back.
 func (e *Engine) resize() {
 	for _, p := range e.pools {
 		p.Max = e.sizeOf(p.key.Backend)
@@ -285,5 +294,9 @@ func (e *Engine) resize() {
 			p.forget(s)
 		}
 		p.fill()
+	}
+	for i := range e.servers {
+		for e.excess(i) && e.closeIdle(i) {
+		}
 	}
 }

@@ -105,7 +105,7 @@ func counted(t *testing.T, c prometheus.Counter) uint64 {
 
 // startEngine runs an engine in front of a cluster until the test ends. It is told where the
 // servers are, and takes statements that begin with SELECT for reads.
-func startEngine(t *testing.T, cluster *lab.Cluster) *Engine {
+func startEngine(t *testing.T, cluster *lab.Cluster, changes ...func(*config.Config)) *Engine {
 	t.Helper()
 	execute(t, cluster.Primary(), "CREATE TABLE nothing (a int)")
 	if err := cluster.WaitCaughtUp(t.Context()); err != nil {
@@ -116,6 +116,9 @@ func startEngine(t *testing.T, cluster *lab.Cluster) *Engine {
 	cfg.Replicas = []config.Backend{backendOf(cluster.Replica(1))}
 	cfg.Users = []config.User{{Name: lab.User, Password: lab.Password}}
 	cfg.Monitor.User, cfg.Monitor.Password = lab.User, lab.Password
+	for _, change := range changes {
+		change(cfg)
+	}
 	e, err := New(Options{
 		Config: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: NewMetrics(prometheus.NewRegistry()),
 		Judge: func(r verdict.Request, deliver func(verdict.Verdict, error)) {
@@ -151,7 +154,12 @@ func backendOf(m *lab.Member) config.Backend {
 
 func execute(t *testing.T, m *lab.Member, sql string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), m.DSN())
+	executeAs(t, m.DSN(), sql)
+}
+
+func executeAs(t *testing.T, dsn, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,17 +204,24 @@ type peer struct {
 // greeted.
 func joinSession(t *testing.T, e *Engine, name string) *peer {
 	t.Helper()
+	p := bringSession(t, e, name, lab.User, lab.Database)
+	p.untilReady()
+	return p
+}
+
+// bringSession gives the engine a session of a login.
+func bringSession(t *testing.T, e *Engine, name, user, database string) *peer {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &peer{t: t, fd: fds[0], buf: make([]byte, 64<<10)}
 	t.Cleanup(func() { _ = unix.Close(p.fd) })
-	rec := &handoff.Record{Session: name, User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(fds[1]), Secret: []byte{1, 2, 3, 4}}}
+	rec := &handoff.Record{Session: name, User: user, Database: database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(fds[1]), Secret: []byte{1, 2, 3, 4}}}
 	if !e.Post(func() { e.commence(&arrival{rec: rec, fds: fds[1:]}) }) {
 		t.Fatal("the loop has ended")
 	}
-	p.untilReady()
 	return p
 }
 

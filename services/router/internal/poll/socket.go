@@ -74,6 +74,10 @@ func Send(fd int, b []byte) (int, Status) {
 	}
 }
 
+// Finish says that nothing more will be sent, for every process that holds a copy: the
+// peer reads an end of file.
+func Finish(fd int) { _ = unix.Shutdown(fd, unix.SHUT_WR) }
+
 // Hangup ends a connection for every process that holds a copy of it, then
 // closes this one. A close alone would leave the peer waiting while a copy lives.
 func Hangup(fd int) {

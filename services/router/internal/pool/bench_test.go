@@ -13,7 +13,7 @@ func BenchmarkLend(b *testing.B) {
 	p := &testPool{Max: 8}
 	for range p.Max {
 		p.Wait(Waiter[int]{For: 1})
-		if _, _, _, ok := p.Connect(); !ok {
+		if _, ok := p.Connect(); !ok {
 			b.Fatal("no connection is wanted")
 		}
 		p.Connected("")

@@ -51,11 +51,20 @@ type Member interface {
 	Pooled() *Conn
 }
 
+// Total counts the connections of several pools, those being made included.
+type Total struct{ n int }
+
+// Count is how many there are.
+func (t *Total) Count() int { return t.n }
+
 // Pool is the account of one Key. The zero value is an empty pool that allows
 // nothing; set Max.
 type Pool[C Member, W comparable] struct {
 	// Max is the most connections it may have, those being made included.
 	Max int
+	// Total, if it is not nil, counts its connections with those of other pools. It is
+	// set before there are any.
+	Total *Total
 	// idle, the most recently used last.
 	idle []C
 	// lent and connecting count the others; making has those being made by their
@@ -128,20 +137,15 @@ func (p *Pool[C, W]) Withdraw(w W) bool {
 
 // Connect says whether a connection should be made now, and with which startup
 // parameters: more sessions wait for its like than are being made, and there is
-// room. If idle connections of other parameters take the room, the longest idle
-// is given to be closed first.
-func (p *Pool[C, W]) Connect() (startup string, evict C, evicts, ok bool) {
+// room. Where idle connections of other parameters take the room, the longest idle
+// (Oldest) is to be closed first.
+func (p *Pool[C, W]) Connect() (startup string, ok bool) {
 	startup, ok = p.wanted()
-	if !ok {
-		return "", evict, false, false
-	}
-	if p.Size() >= p.Max {
-		if evict, evicts = p.Oldest(); !evicts {
-			return "", evict, false, false
-		}
+	if !ok || p.Size() >= p.Max {
+		return "", false
 	}
 	p.begin(startup)
-	return startup, evict, evicts, true
+	return startup, true
 }
 
 // Warm says whether a connection with these startup parameters should be made
@@ -160,6 +164,14 @@ func (p *Pool[C, W]) begin(startup string) {
 	}
 	p.making[startup]++
 	p.connecting++
+	p.count(1)
+}
+
+// count keeps the total.
+func (p *Pool[C, W]) count(more int) {
+	if p.Total != nil {
+		p.Total.n += more
+	}
 }
 
 // wanted gives the startup parameters of the first waiter for whom no connection
@@ -190,12 +202,16 @@ func (p *Pool[C, W]) Connected(startup string) {
 
 // Adopt takes a connection that has been made elsewhere; it counts as lent until it is
 // put back, whether there was room for it or not.
-func (p *Pool[C, W]) Adopt() { p.lent++ }
+func (p *Pool[C, W]) Adopt() {
+	p.lent++
+	p.count(1)
+}
 
 // ConnectFailed notes that a connection could not be made. If those who wanted
 // its like are to give up waiting, they are removed and given.
 func (p *Pool[C, W]) ConnectFailed(startup string, giveUp bool) []W {
 	p.made(startup)
+	p.count(-1)
 	if !giveUp {
 		return nil
 	}
@@ -251,7 +267,10 @@ func (p *Pool[C, W]) InTheWay(c C, full bool) bool {
 }
 
 // Drop notes that a lent connection has been closed.
-func (p *Pool[C, W]) Drop() { p.lent-- }
+func (p *Pool[C, W]) Drop() {
+	p.lent--
+	p.count(-1)
+}
 
 // DropIdle removes an idle connection that has been closed, and reports whether
 // it was one.
@@ -261,6 +280,7 @@ func (p *Pool[C, W]) DropIdle(c C) bool {
 		return false
 	}
 	p.idle = slices.Delete(p.idle, i, i+1)
+	p.count(-1)
 	return true
 }
 
@@ -274,6 +294,7 @@ func (p *Pool[C, W]) Expired(old func(C) bool) []C {
 		out = append(out, c)
 		return true
 	})
+	p.count(-len(out))
 	return out
 }
 
@@ -320,5 +341,6 @@ func (p *Pool[C, W]) Oldest() (c C, ok bool) {
 	}
 	c = p.idle[0]
 	p.idle = slices.Delete(p.idle, 0, 1)
+	p.count(-1)
 	return c, true
 }

@@ -19,7 +19,7 @@ func made(startup string) *conn { return &conn{Conn{Startup: startup, Run: 1}} }
 // connect does what the loop does for the next waiter, and gives who got it.
 func connect(t *testing.T, p *testPool, c *conn) (who int, got bool) {
 	t.Helper()
-	if startup, _, _, ok := p.Connect(); !ok || startup != c.Startup {
+	if startup, ok := p.Connect(); !ok || startup != c.Startup {
 		t.Fatalf("a connection with %q should be made; Connect gave %q, %v", c.Startup, startup, ok)
 	}
 	p.Connected(c.Startup)
@@ -37,7 +37,7 @@ func TestFirstWaiterFirst(t *testing.T) {
 	if who, got := connect(t, p, c); !got || who != 1 {
 		t.Fatalf("the new connection went to %d, %v", who, got)
 	}
-	if _, _, _, ok := p.Connect(); ok {
+	if _, ok := p.Connect(); ok {
 		t.Fatal("the pool is full, nothing may be made")
 	}
 	if who, got := p.Put(c, time.Time{}); !got || who != 2 {
@@ -63,9 +63,14 @@ func TestStartupParametersKeepConnectionsApart(t *testing.T) {
 		t.Fatal("got another's connection")
 	}
 	p.Wait(Waiter[int]{Startup: "b", For: 2})
-	startup, evict, evicts, ok := p.Connect()
-	if !ok || startup != "b" || !evicts || evict != c {
-		t.Fatalf("full of another kind: got %q, evict %v %v, %v; want the idle one closed and b made", startup, evict, evicts, ok)
+	if _, ok := p.Connect(); ok {
+		t.Fatal("there is no room before the idle one is closed")
+	}
+	if oldest, ok := p.Oldest(); !ok || oldest != c {
+		t.Fatalf("got %v, %v; want the idle one", oldest, ok)
+	}
+	if startup, ok := p.Connect(); !ok || startup != "b" {
+		t.Fatalf("got %q, %v; want b made", startup, ok)
 	}
 	if p.Size() != 1 {
 		t.Fatalf("size %d, want 1", p.Size())
@@ -97,7 +102,7 @@ func TestAMadeConnectionThatIsDroppedIsMadeAgain(t *testing.T) {
 	p.Connect()
 	p.Connected("a")
 	p.Drop()
-	if startup, _, _, ok := p.Connect(); !ok || startup != "a" {
+	if startup, ok := p.Connect(); !ok || startup != "a" {
 		t.Fatalf("nothing is made for the waiter any more: %q, %v", startup, ok)
 	}
 }
@@ -107,7 +112,8 @@ func TestAMadeConnectionThatIsDroppedIsMadeAgain(t *testing.T) {
 func TestAccountIsExact(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		p := &testPool{Max: 1 + r.IntN(4)}
+		var total Total
+		p := &testPool{Max: 1 + r.IntN(4), Total: &total}
 		kinds := []string{"a", "b"}
 		var lent []*conn
 		var making []string
@@ -118,7 +124,7 @@ func TestAccountIsExact(t *testing.T) {
 			}
 		}
 		for range 300 {
-			switch k := kinds[r.IntN(2)]; r.IntN(7) {
+			switch k := kinds[r.IntN(2)]; r.IntN(9) {
 			case 0, 1:
 				if c, ok := p.Take(k, settings.Hash{}); ok {
 					lent = append(lent, c)
@@ -127,7 +133,7 @@ func TestAccountIsExact(t *testing.T) {
 					p.Wait(Waiter[int]{Startup: k, For: next})
 				}
 			case 2:
-				if s, _, _, ok := p.Connect(); ok {
+				if s, ok := p.Connect(); ok {
 					making = append(making, s)
 				}
 			case 3:
@@ -154,8 +160,20 @@ func TestAccountIsExact(t *testing.T) {
 				}
 			case 6:
 				p.Withdraw(r.IntN(next + 1))
+			case 7:
+				p.Oldest()
+			case 8:
+				switch n := len(p.idle); {
+				case n > 0 && r.IntN(2) == 0:
+					p.DropIdle(p.idle[r.IntN(n)])
+				case n > 0:
+					p.Expired(func(*conn) bool { return r.IntN(2) == 0 })
+				}
 			}
 			idle, out, connecting := p.Counts()
+			if total.Count() != p.Size() {
+				t.Fatalf("seed %d: %d connections in total, %d in the only pool", seed, total.Count(), p.Size())
+			}
 			if out != len(lent) || connecting != len(making) || idle+out+connecting > p.Max {
 				t.Fatalf("seed %d: account idle %d lent %d making %d of %d; really lent %d making %d", seed, idle, out, connecting, p.Max, len(lent), len(making))
 			}
@@ -222,7 +240,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			} else if _, ok := p.Take("a", settings.Hash{}); !ok {
 				t.Fatal("the connection is lost")
 			}
-			if _, _, _, ok := p.Connect(); ok {
+			if _, ok := p.Connect(); ok {
 				t.Fatal("a full pool wants a connection")
 			}
 		}); n != 0 {
@@ -289,7 +307,7 @@ func TestWhoHasLostAConnectionGetsANewerOne(t *testing.T) {
 	}
 	p.Max--
 	p.Drop() // it is closed
-	if startup, _, _, ok := p.Connect(); !ok || startup != "a" {
+	if startup, ok := p.Connect(); !ok || startup != "a" {
 		t.Fatal("a newer one should be made")
 	}
 	if p.InTheWay(oldToo, false) {

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"bytes"
+	"strconv"
+
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/override"
@@ -64,7 +67,7 @@ func (s *Session) checkAmong(text []byte) *Problem {
 	if a.rest == nil || !s.legible(text) || ends && followed(a.rest) == nil {
 		return mixed(a.own[0].Name, "It is pgpilot's own, and what the others do is not certain. Send it by itself.")
 	}
-	return nil
+	return s.refusedText(a.rest, &s.verdict)
 }
 
 // mixed is the error of a string in which a parameter cannot be among others.
@@ -82,8 +85,33 @@ func (s *Session) sendParts(run *forwarding) {
 	run.build(func(b []byte) []byte { return append(b, msg...) })
 }
 
-// syntaxError is what a server says of a string before it executes any of it.
-const syntaxError = "42601"
+// unparsed reports whether a server says with an error that it cannot read the string, so
+// that it has executed none of it: by where in PostgreSQL the error was raised ("Error and
+// Notice Message Fields"), and that it was not within a function, which reads statements,
+// too: then there is a context, or, while one is compiled, it is about something in the
+// string that has its body. The SQLSTATE does not tell: 42601 is also what is said of the
+// columns of an INSERT when its turn comes.
+func (a *among) unparsed(msg []byte) bool {
+	read := false
+	for b := msg[wire.HeaderSize:]; len(b) > 1; {
+		end := bytes.IndexByte(b, 0)
+		if end < 0 {
+			break
+		}
+		switch value := string(b[1:end]); b[0] {
+		case 'F':
+			read = value == "scan.l" || value == "gram.y" || value == "parser.c" || value == "scansup.c"
+		case 'W', 'q':
+			return false
+		case 'P':
+			if n, err := strconv.Atoi(value); err == nil && settings.InsideString(a.rest, n-1) {
+				return false
+			}
+		}
+		b = b[end+1:]
+	}
+	return read
+}
 
 // precedes executes the statements that come before what the server executes, when it
 // shows by its first message that it has begun.
@@ -92,7 +120,7 @@ func (s *Session) precedes(a *among, typ byte, msg []byte) {
 	case wire.ParameterStatus, wire.NotificationResponse, wire.ReadyForQuery:
 		return
 	case wire.NoticeResponse, wire.ErrorResponse:
-		if farewell(typ, msg) || errorCode(msg) == syntaxError {
+		if farewell(typ, msg) || a.unparsed(msg) {
 			return
 		}
 	}

@@ -58,6 +58,7 @@ func (s *Session) legible(text []byte) bool {
 // ran notes that a command on settings has been executed.
 func (s *Session) ran(c *settings.Command, tag []byte) {
 	s.set.Ran(c, tag)
+	s.outlived(c)
 	s.changed()
 }
 

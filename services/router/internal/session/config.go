@@ -50,25 +50,50 @@ func (s *Session) calls(text []byte, v *verdict.Verdict, types, bind []byte) (ve
 	return v.Evaluate(x)
 }
 
-// refusedCall is the error of one execution of such a statement that names one of the
-// router's parameters: a server takes that for an application's, and nothing would come
+// refusedCall is the error of one execution of a statement that calls set_config for one of
+// the router's parameters: a server takes that for an application's, and nothing would come
 // of it. The arguments are as configured's.
 func (s *Session) refusedCall(text []byte, v *verdict.Verdict, types, bind []byte) *Problem {
-	if s.failing() || !configures(v) {
+	if s.failing() {
 		return nil
 	}
-	_, changes := s.calls(text, v, types, bind)
-	for i := range changes {
-		name := strings.ToLower(changes[i].Name)
-		if !settings.IsOwn(name) {
-			continue
+	if configures(v) {
+		_, changes := s.calls(text, v, types, bind)
+		for i := range changes {
+			if name := strings.ToLower(changes[i].Name); settings.IsOwn(name) {
+				return calledOwn(name)
+			}
 		}
-		return &Problem{
-			Code: "0A000", Message: "parameter " + quoted(name) + " cannot be set with set_config",
-			Hint: "It is pgpilot's own. Send SET " + name + " = '...' instead, with the value in the text.",
+	}
+	return s.refusedText(text, v)
+}
+
+// refusedText is the error of a text in which one is named by a constant, in one of its
+// statements or as what an EXECUTE gives to what was prepared.
+func (s *Session) refusedText(text []byte, v *verdict.Verdict) *Problem {
+	if v.Kind == verdict.Read || len(text) > s.env.Settings().MaxText || !s.legible(text) {
+		return nil
+	}
+	if name, ok := settings.CalledOwn(text); ok {
+		return calledOwn(name)
+	}
+	x := executesSQL(v)
+	if x == nil {
+		return nil
+	}
+	if st := s.named[x.Name]; st != nil && st.local.kind == notLocal && len(st.body) > 0 {
+		if name, ok := settings.ExecutedOwn(st.body[:st.text], text); ok {
+			return calledOwn(name)
 		}
 	}
 	return nil
+}
+
+func calledOwn(name string) *Problem {
+	return &Problem{
+		Code: "0A000", Message: "parameter " + quoted(name) + " cannot be set with set_config",
+		Hint: "It is pgpilot's own. Send SET " + name + " = '...' instead, with the value in the text.",
+	}
 }
 
 // callsOwn answers a simple query that is refused so, and reports whether it is one.
@@ -103,7 +128,7 @@ func (s *Session) bindings(st *Statement, bind []byte) ([]settings.Command, verd
 
 // refusedBind is the error of a statement as the Bind has it; nil if it has none.
 func (s *Session) refusedBind(st *Statement, bind []byte) *Problem {
-	if !configures(&st.verdict) || s.outdated(st) {
+	if st.raw || configures(&st.verdict) && s.outdated(st) {
 		return nil
 	}
 	return s.refusedCall(st.body[:st.text], &st.verdict, st.body[st.text+1:], bind)

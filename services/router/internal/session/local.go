@@ -222,7 +222,7 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 	if s.owed.syncs > 0 {
 		return s.wait()
 	}
-	if s.awaitsEnd(run) {
+	if s.awaitsEnd(run) || s.awaitsPortals(run) {
 		return 0
 	}
 	if st.local.kind == ownParameter && len(rest) < total && total <= maxHeld {
@@ -288,7 +288,7 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 	switch {
 	case s.owed.syncs > 0: // it may have ended with its transaction
 		return s.wait()
-	case s.awaitsEnd(run):
+	case s.awaitsEnd(run), s.awaitsPortals(run):
 		return 0
 	case s.failing():
 		s.fail(run, &aborted)
@@ -347,12 +347,17 @@ func (s *Session) awaitsEnd(run *forwarding) bool {
 	if !s.failing() || !slices.ContainsFunc(s.owed.all(), func(o owed) bool { return o.how != made }) {
 		return false
 	}
+	s.awaitAnswers(run)
+	return true
+}
+
+// awaitAnswers has the message at the head wait for the answers to what is in front of it.
+func (s *Session) awaitAnswers(run *forwarding) {
 	if s.owed.syncs == 0 {
 		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
 		s.forgetting = true
 	}
 	s.wait()
-	return true
 }
 
 // emitMade answers what needs no server, once its turn has come: not in the middle of a

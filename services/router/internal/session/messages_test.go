@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -156,14 +157,23 @@ func (k kind) encode(args []string) (string, error) {
 	}
 	switch k.name {
 	case "ErrorResponse", "NoticeResponse":
+		var more string
+		strs = slices.DeleteFunc(strs, func(s string) bool {
+			field, value, ok := strings.Cut(s, "=")
+			letter, is := map[string]string{"file": "F", "context": "W", "position": "P"}[field]
+			if ok && is {
+				more += letter + value + "\x00"
+			}
+			return ok && is
+		})
 		if len(strs) != 3 && len(strs) != 4 {
-			return "", fmt.Errorf("want severity, code, message and perhaps a hint")
+			return "", fmt.Errorf("want severity, code, message and perhaps a hint, file=, context= or position=")
 		}
 		b := "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00"
 		if len(strs) == 4 {
 			b += "H" + strs[3] + "\x00"
 		}
-		return b + "\x00", nil
+		return b + more + "\x00", nil
 	case "Query", "CopyFail", "CommandComplete":
 		return strs[0] + "\x00", nil
 	case "Parse": // text, or name and text and types

@@ -62,6 +62,7 @@ var others = map[string]bool{
 	"Block.Timeline": true, // TestABlockRemembersWhatItHasSeen
 	"Fence.Given":    true, // TestTokensTravel
 	"Live.Warned":    true, // TestHintsTravel
+	"Portal.Depth":   true, // TestPortalsTravelWithTheirSavepoints
 }
 
 // TestEveryFieldOfTheRecordMatters drops each field of the record in turn: something

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -14,6 +15,9 @@ type portal struct {
 	st   *Statement
 	cmds []settings.Command
 	ran  bool
+	// depth is how many savepoints the transaction had when it was bound, of those that are
+	// still there: ROLLBACK TO ends what was bound behind one.
+	depth int
 }
 
 // is reports whether the portal has that name and is there.
@@ -51,10 +55,22 @@ func (ps *portals) close(name []byte) {
 	}
 }
 
-// bind adds one in the place of another of that name.
-func (ps *portals) bind(name []byte, st *Statement) {
+// bind adds one in the place of another of that name, bound at the depth.
+func (ps *portals) bind(name []byte, st *Statement, depth int) {
 	ps.close(name)
-	*ps = append(*ps, portal{name: bytes.Clone(name), st: st})
+	*ps = append(*ps, portal{name: bytes.Clone(name), st: st, depth: depth})
+}
+
+// rollBack removes those that were bound at the depth or deeper.
+func (ps *portals) rollBack(depth int) {
+	*ps = slices.DeleteFunc(*ps, func(p portal) bool { return p.depth >= depth })
+}
+
+// release has what was bound deeper belong to the depth.
+func (ps portals) release(depth int) {
+	for i := range ps {
+		ps[i].depth = min(ps[i].depth, depth)
+	}
 }
 
 // unbind removes the one that was bound last to a statement.
@@ -134,10 +150,45 @@ func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 	switch {
 	case st == nil || len(name) > maxName:
 	case st.local.kind != notLocal:
-		s.here.bind(name, st)
+		s.here.bind(name, st, s.set.Depth())
 	default:
 		s.latest.set(name, st, cmds)
 	}
+}
+
+// decidesPortals reports whether it depends on a command how long portals live: it ends a
+// transaction, or is about a savepoint.
+func decidesPortals(c settings.Command) bool {
+	switch c.Kind {
+	case settings.Commit, settings.Rollback, settings.Prepare, settings.Savepoint, settings.Release, settings.RollbackTo:
+		return true
+	}
+	return false
+}
+
+// outlived follows what a command has done to the portals that the router executes itself,
+// when the settings have followed it. Of a savepoint that nobody has seen nothing is known.
+func (s *Session) outlived(c *settings.Command) {
+	switch depth := s.set.Depth(); c.Kind {
+	case settings.RollbackTo:
+		if depth > 0 {
+			s.here.rollBack(depth)
+		}
+	case settings.Release:
+		s.here.release(depth)
+	case settings.Commit, settings.Rollback, settings.Prepare:
+		s.here = nil // also where another transaction follows at once
+	}
+}
+
+// awaitsPortals has a message about such a portal wait while such a command is in front of
+// it: what is bound behind it is not what it ends.
+func (s *Session) awaitsPortals(run *forwarding) bool {
+	if !slices.ContainsFunc(s.owed.all(), func(o owed) bool { return slices.ContainsFunc(o.cmds, decidesPortals) }) {
+		return false
+	}
+	s.awaitAnswers(run)
+	return true
 }
 
 // endPortals forgets the portals: they end with their transaction.

@@ -116,6 +116,36 @@ func TestTokensTravel(t *testing.T) {
 	}
 }
 
+// TestPortalsTravelWithTheirSavepoints moves a session in a transaction in which portals
+// were bound before and behind a savepoint: ROLLBACK TO ends those behind.
+func TestPortalsTravelWithTheirSavepoints(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"start server_version=15.4", `known "BEGIN" write transaction`, `known "SAVEPOINT a" write transaction`, `known "ROLLBACK TO a" write transaction`,
+		`client Parse "s" "SHOW pgpilot.route" Sync`, `client Query "BEGIN"`, "granted primary", `primary CommandComplete "BEGIN" ReadyForQuery T`,
+		`client Bind "before" "s" Sync`, "primary ReadyForQuery T", `client Query "SAVEPOINT a"`, `primary CommandComplete "SAVEPOINT" ReadyForQuery T`,
+		`client Bind "behind" "s" Sync`, "primary ReadyForQuery T",
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, func(l *handoff.Lease) *session.Grant {
+		statements := new(session.Statements)
+		statements.Unpack(l)
+		return &session.Grant{Slot: session.PrimarySlot, Server: fence.Server{Run: 1}, Statements: statements, Settings: new(settings.Hash)}
+	})
+	for _, c := range []struct{ event, want string }{
+		{`client Query "ROLLBACK TO a"`, "primary< Query"},
+		{`primary CommandComplete "ROLLBACK" ReadyForQuery T`, "ReadyForQuery T"},
+		{`client Execute "before" Sync`, `DataRow "auto"`},
+		{`primary ReadyForQuery T`, "idle"},
+		{`client Execute "behind" Sync`, `primary< Execute "behind"`},
+	} {
+		if got := strings.Join(p.event(c.event), "\n"); !strings.Contains(got, c.want) {
+			t.Errorf("%s led to\n%s\nwant %s", c.event, got, c.want)
+		}
+	}
+}
+
 // TestLongSequence sends a sequence that reads and is longer than what is gathered
 // of one: it goes to the primary and streams there, though its Sync is still to
 // come.

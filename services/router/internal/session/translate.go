@@ -228,6 +228,8 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		return 0
 	case len(portal) > 0 && s.here.find(portal) != nil && s.owed.syncs > 0:
 		return s.wait() // it may have ended with its transaction
+	case len(portal) > 0 && s.here.find(portal) != nil && s.awaitsPortals(run):
+		return 0
 	case len(portal) > 0 && s.here.find(portal) != nil && !s.failing():
 		s.fail(run, nameTaken(portal))
 		return s.drop(total, rest)
@@ -294,6 +296,8 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		switch {
 		case here != nil && s.owed.syncs > 0:
 			return s.wait()
+		case here != nil && s.awaitsPortals(run):
+			return 0
 		case here != nil:
 			o.st, o.portal = here.st, true
 			s.answerHere(o, run)

@@ -31,7 +31,7 @@ func (t *travelling) add(st *Statement, closed bool) int {
 
 // portal packs a portal.
 func (t *travelling) portal(p *portal) handoff.Portal {
-	return handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Commands: packCommands(p.cmds), Formats: p.st.local.formats}
+	return handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Depth: p.depth, Commands: packCommands(p.cmds), Formats: p.st.local.formats}
 }
 
 // statementsLeave packs what the client has prepared, ordered by name, and the portals
@@ -77,7 +77,7 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 		p := &l.Portals[i]
 		st := sts[p.Statement].formatted(p.Formats)
 		if st.local.kind != notLocal {
-			s.here.bind(p.Name, st)
+			s.here.bind(p.Name, st, p.Depth)
 			s.here.find(p.Name).ran = p.Ran
 			continue
 		}

@@ -181,6 +181,26 @@ func BeginsWithEnd(text []byte) bool {
 	return ok && (c.Kind == Commit || c.Kind == Rollback || c.Kind == RollbackTo || c.Kind == Prepare)
 }
 
+// InsideString reports whether a character of a text, counted from 0, is inside of a string
+// constant, its first one not being so.
+func InsideString(text []byte, character int) bool {
+	at := 0
+	for ; character > 0 && at < len(text); character-- {
+		_, size := utf8.DecodeRune(text[at:])
+		at += size
+	}
+	lexer := sqltoken.NewLexer(text, sqltoken.FirstMajor)
+	for {
+		t, err := lexer.Next()
+		switch {
+		case err != nil || t.Kind == sqltoken.EOF || t.Start >= at:
+			return false
+		case at < t.End:
+			return t.Kind == sqltoken.String || t.Kind == sqltoken.UnicodeString
+		}
+	}
+}
+
 // Among is a statement about one of the router's parameters among others.
 type Among struct {
 	Own

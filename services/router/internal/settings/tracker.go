@@ -213,6 +213,10 @@ func (t *Tracker) bound(l *level) {
 // Begun reports whether the transaction at hand has set something or has savepoints.
 func (t *Tracker) Begun() bool { return len(t.levels) > 0 }
 
+// Depth is how many levels the transaction at hand has: itself, if something in it matters,
+// and each savepoint.
+func (t *Tracker) Depth() int { return len(t.levels) }
+
 // Lose gives up following the settings: what is run may end the transaction, or
 // begin a savepoint in it, and nobody will know.
 func (t *Tracker) Lose() {
