@@ -67,10 +67,14 @@ $(BIN)/stack:
 demo: up ## walk through what pgpilot does, on the local cluster [DEMOFLAGS=-fast]
 	@$(BIN)/demo -dir $(RUN) $(DEMOFLAGS)
 
+# Tests that may run beside each other mostly wait for servers and services: so many of
+# a package are under way at once.
+PARALLEL ?= 4
+
 .PHONY: test
-test: test-deps check-fmt build checked check-modules ## everything that must pass
+test: test-deps check-fmt build checked check-modules ## everything that must pass [PARALLEL=4]
 	go vet $(PACKAGES)
-	PGPILOT_BIN=$(CHECKED) go test -race -tags $(CHECKS) -timeout 45m $(PACKAGES)
+	PGPILOT_BIN=$(CHECKED) go test -race -tags $(CHECKS) -parallel $(PARALLEL) -timeout 45m $(PACKAGES)
 
 # The programs that are tested check themselves, at every release of a server
 # connection for one: a router that would give a client another one's answers ends.

@@ -10,6 +10,7 @@ import (
 // A replica that does not answer holds up nobody's use of the primary but that of
 // sessions which may have to see there what it has shown.
 func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Fencing.WaitPrimary = config.Duration(time.Second)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestStrangerHearsLagEvents(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	_, events := r.subscribe()
@@ -42,6 +43,7 @@ func TestStrangerHearsLagEvents(t *testing.T) {
 // A forged event that was believed would let a paused replica pass for one that has
 // replayed everything.
 func TestStrangerCannotForgeLagEvents(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	crew := r.newCrew(4)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // cancel sends a cancel request for what the session runs, and returns when it has
@@ -30,7 +28,16 @@ func awaitSleep(t testing.TB, watchers []*client) {
 	})
 }
 
+// awaitLock waits until a statement on the server waits for an advisory lock.
+func awaitLock(t testing.TB, watcher *client) {
+	t.Helper()
+	await(t, "a statement waits for the lock", func() bool {
+		return watcher.one("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") != "0"
+	})
+}
+
 func TestCancelReachesTheStatement(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -70,8 +77,9 @@ func TestCancelReachesTheStatement(t *testing.T) {
 // A cancel that comes as its statement ends must not reach the next statement on
 // the server's connection, which is another session's.
 func TestLateCancelHitsNobodyElse(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 1 })
+	r := newRig(t, cluster, narrow(1))
 	victim := r.connect()
 	victim.must("CREATE TABLE mine (a int)")
 	r.caughtUp()
@@ -112,6 +120,7 @@ func TestLateCancelHitsNobodyElse(t *testing.T) {
 // Once a statement and the cancel request for it are over, the session's own next
 // statement is safe.
 func TestCancelIsOverWithItsStatement(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -133,11 +142,9 @@ func TestCancelIsOverWithItsStatement(t *testing.T) {
 
 // A session that queues for a connection is canceled without one.
 func TestCancelOfAQueuedStatement(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) {
-		c.Pool.MaxSize = 1
-		c.Pool.AcquireTimeout = config.Duration(patience)
-	})
+	r := newRig(t, cluster, narrow(1))
 	holder, waiter := r.connect(), r.connect()
 	waiter.must("SELECT 1")
 	holder.must("BEGIN; SELECT 1")

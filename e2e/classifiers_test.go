@@ -27,6 +27,7 @@ func (s *novelties) next() string {
 // A classifier that is started is asked without anybody's help, shares the work, and is
 // forgotten when it has gone; one that hangs is asked hardly anything.
 func TestClassifiersComeAndGo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), func(c *config.Config) {
 		c.Classify.Timeout = config.Duration(2 * time.Second) // on a busy machine, too, enough for one that runs
 	})

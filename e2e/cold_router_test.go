@@ -5,6 +5,7 @@ import "testing"
 // A router that is started under load of templates that a classifier knows does not ask
 // again for them: of the look-ups of its first second 99.9 % succeed.
 func TestARouterStartedUnderLoadKnowsTheVerdicts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	texts := templates(200)
 	c := r.connect()

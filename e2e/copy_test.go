@@ -13,6 +13,7 @@ import (
 )
 
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()

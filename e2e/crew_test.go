@@ -128,15 +128,14 @@ func (c *crew) stop() {
 func (c *crew) pass(rounds int64) {
 	c.rig.t.Helper()
 	for _, h := range c.hands {
-		from := h.rounds.Load()
-		c.rig.until(fmt.Sprintf("session %d goes on", h.row), func() bool {
+		c.rig.advance(fmt.Sprintf("session %d goes on", h.row), func() int64 {
 			if h.ended.Load() {
 				c.stop()
 				c.mustBeSound()
 				c.rig.t.FailNow()
 			}
-			return h.rounds.Load() > from+rounds
-		})
+			return h.rounds.Load()
+		}, h.rounds.Load()+rounds+1)
 	}
 }
 

@@ -23,6 +23,7 @@ var (
 // Every metric of the dashboard is exported by the services, with the labels that it
 // is grouped by: a panel that stays empty would look like good news.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../deploy/grafana/dashboards/overview.json")
 	if err != nil {
 		t.Fatal(err)

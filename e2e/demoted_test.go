@@ -11,6 +11,7 @@ import (
 // The former primary is back as a standby, far behind, before anybody has told the
 // router that there is another primary: it must not be read in the primary's place.
 func TestADemotedPrimaryIsNotReadAsThePrimary(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Pool.AcquireTimeout, c.Failover.Wait = config.Duration(500*time.Millisecond), config.Duration(500*time.Millisecond)

@@ -7,4 +7,7 @@
 // to pass, and assert nothing about speed. A rig, one stack with the means to
 // hurt it, belongs to one test; its processes end with it, and with the test
 // process, however that ends.
+//
+// Tests mostly wait for their servers and services, so they run beside each other
+// (t.Parallel); go test -parallel says how many. The few that must be alone say why.
 package e2e

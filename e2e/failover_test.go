@@ -8,6 +8,7 @@ import (
 )
 
 func TestReplicaKilledUnderReadersIsNotNoticed(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	direct(t, cluster.Primary()).must("CREATE TABLE pages AS SELECT g AS id, repeat('p', 500) AS text FROM generate_series(1, 2000) g; GRANT SELECT ON pages TO PUBLIC")
@@ -46,8 +47,7 @@ func TestReplicaKilledUnderReadersIsNotNoticed(t *testing.T) {
 		})
 	}
 	pass := func() {
-		from := reads.Load()
-		r.until("reads go on", func() bool { return reads.Load() > from+2000 })
+		r.advance("reads go on", reads.Load, reads.Load()+2000)
 	}
 	pass()
 	for _, m := range cluster.Replicas() {
@@ -80,6 +80,7 @@ func TestReplicaKilledUnderReadersIsNotNoticed(t *testing.T) {
 var told = map[string]bool{"57P01": true, "57P02": true, "57P03": true, "08006": true}
 
 func TestPrimaryRestartedUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	crew := r.newCrew(16)

@@ -24,11 +24,12 @@ const (
 // clients. Reads see no error as long as some server could answer them, and no stale
 // value; writes see errors only from the loss of the primary to the promotion.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	proxies, behind := behindProxies(t, cluster)
 	r := newRig(t, cluster, behind)
 	router := r.Service(rundir.Router, 1)
-	files := openFiles(t, router.Pid())
+	files := descriptors(t, router)
 	old, next, other := cluster.Members()[0], cluster.Members()[1], cluster.Members()[2]
 	const clients, rounds = 16, 300
 	l := r.newLoad(clients)
@@ -131,7 +132,7 @@ func TestFailures(t *testing.T) {
 			})
 		}
 	}
-	r.until(fmt.Sprintf("no more than the %d files of before are open", files), func() bool { return openFiles(t, router.Pid()) <= files })
+	r.until(fmt.Sprintf("no more than the %d files of before are open", files), func() bool { return descriptors(t, router) <= files })
 
 	if *writeFailures && !t.Failed() {
 		writeTable(t, table.String())
@@ -140,16 +141,6 @@ func TestFailures(t *testing.T) {
 
 // rounded gives a time as a table has it.
 func rounded(d time.Duration) string { return d.Round(time.Millisecond).String() }
-
-// openFiles counts the descriptors of a process.
-func openFiles(t testing.TB, pid int) int {
-	t.Helper()
-	es, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(es)
-}
 
 // writeTable puts the table in the place of the page's.
 func writeTable(t testing.TB, rows string) {

@@ -28,13 +28,14 @@ func resume(t testing.TB, ms ...*lab.Member) {
 }
 
 func TestReplayPausedEverywhere(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	for _, mode := range []string{config.Strict, config.Relaxed} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, cluster, func(c *config.Config) { c.Fencing.Mode = mode })
 			crew := r.newCrew(16)
 			pause(t, cluster.Replicas()...)
-			crew.work(1000)
+			crew.work(200)
 			resume(t, cluster.Replicas()...)
 			stale, onReplica := crew.totals()
 			t.Logf("%d stale reads, %d reads on replicas", stale, onReplica)
@@ -56,6 +57,7 @@ func TestReplayPausedEverywhere(t *testing.T) {
 // A replica that was stopped hard starts again from its last restartpoint: it
 // answers queries while it still replays what it had shown before.
 func TestReplicaComesBackFarBehind(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	replica := cluster.Replica(2)
@@ -127,6 +129,7 @@ func leaveFarBehind(t testing.TB, cluster *lab.Cluster, replica *lab.Member) {
 // When one backend is killed, its server ends every session and replays again from
 // its last restartpoint, under the same postmaster.
 func TestReplicaBackendKilled(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	replica := cluster.Replica(1)

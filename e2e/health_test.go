@@ -21,6 +21,7 @@ func (r *rig) opened() float64 {
 // What clients do to themselves says nothing about a server: timeouts, cancel
 // requests, connections that they drop.
 func TestClientsCondemnNoServer(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	const endless = "SELECT count(*) FROM generate_series(1, 1000000000)"
@@ -76,6 +77,7 @@ func TestClientsCondemnNoServer(t *testing.T) {
 
 // A server that takes no more connections is full, not ill: who needs one waits.
 func TestAFullServerIsNotIll(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("CREATE ROLE narrow LOGIN PASSWORD 'narrow' CONNECTION LIMIT 2")
 	r := newRig(t, cluster, func(c *config.Config) {

@@ -66,6 +66,7 @@ func children(t testing.TB, of int) []int {
 // A replica that hangs with its connections open holds up no read for longer than
 // it takes to find out.
 func TestReadsLeaveAHungReplica(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Health.Interval = config.Duration(200 * time.Millisecond)

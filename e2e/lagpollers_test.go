@@ -100,6 +100,7 @@ func (h *hearers) all(ids ...string) {
 // Whichever of two lagpollers is lost, and however, clients do not notice, and everybody
 // hears the other one.
 func TestNobodyNoticesTheLossOfALagpoller(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := rigOf(t, stacktest.Options{Lab: cluster, Lagpollers: 2, Routers: 2, Classifiers: 2}, func(c *config.Config) {
 		c.Health.Interval = config.Duration(200 * time.Millisecond)
@@ -267,6 +268,7 @@ func (r *rig) startOther(id string, proxies map[string]*faultproxy.Proxy) {
 // Two lagpollers see different parts of the network: what one of them cannot reach is
 // used all the same, and neither is believed about what the other one knows better.
 func TestLagpollersThatDisagree(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	proxies, _ := behindProxies(t, cluster)
 	r := newRig(t, cluster, func(c *config.Config) {
@@ -356,6 +358,7 @@ func (r *rig) promoted(l *load, old *lab.Member, replica int) {
 // A promotion while one of two lagpollers is down is followed at once, and the one that
 // comes back says the same.
 func TestAPromotionWhileALagpollerIsDown(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := rigOf(t, stacktest.Options{Lab: cluster, Lagpollers: 2}, func(c *config.Config) {
 		c.Failover.Wait = config.Duration(patience)
@@ -397,6 +400,7 @@ func (r *rig) fencedOnReplicasLeft(what string) {
 
 // One more lagpoller is heard without anybody's help, and the only one may then go.
 func TestAnotherLagpollerTakesOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), func(c *config.Config) { c.Health.Interval = config.Duration(200 * time.Millisecond) })
 	l := r.newLoad(4)
 	h := r.hearAll()

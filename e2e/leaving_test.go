@@ -11,6 +11,7 @@ import (
 // A client that sends its last requests in one piece, says goodbye and closes its
 // side, has all of them run, as on a server.
 func TestLastRequestsOfAClientThatLeavesAreRun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	other := r.connect()
 	defer other.close()

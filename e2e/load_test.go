@@ -121,7 +121,7 @@ func (l *load) pass(rounds int64) {
 		until[i] = w.rounds.Load() + rounds
 	}
 	for i, w := range l.workers {
-		l.rig.until(fmt.Sprintf("client %d goes on", w.row), func() bool { return w.rounds.Load() >= until[i] })
+		l.rig.advance(fmt.Sprintf("client %d goes on", w.row), w.rounds.Load, until[i])
 	}
 }
 

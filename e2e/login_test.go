@@ -15,6 +15,7 @@ import (
 
 // A login that fails is told in PostgreSQL's words.
 func TestRefusedLoginsReadAsFromTheServer(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		// Known to pgpilot, not to the servers.
@@ -53,6 +54,7 @@ func TestRefusedLoginsReadAsFromTheServer(t *testing.T) {
 // A configuration with a fault stops a service before it does anything, with exit
 // code 2 and a sentence that names the fault.
 func TestBadConfigurationIsRefused(t *testing.T) {
+	t.Parallel()
 	bin := stacktest.Programs(t)
 	for name, c := range map[string]struct{ text, says string }{
 		"unknown key":      {`{"primary": "127.0.0.1:1", "users": [{"name": "a", "password": "b"}], "pool": {"max_sise": 3}}`, "pool.max_size"},

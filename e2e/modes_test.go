@@ -11,6 +11,7 @@ import (
 // TestModesOfASession: what a session sees of another one's write while no replica
 // replays depends on the mode that it asks for.
 func TestModesOfASession(t *testing.T) {
+	t.Parallel()
 	const bound = 4 * time.Second
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
@@ -69,6 +70,7 @@ func TestModesOfASession(t *testing.T) {
 
 // TestTokensThatAreRefused: a token only stands for what exists here.
 func TestTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	c := r.connect()
 	c.must("CREATE TABLE refused (v int)")
@@ -90,6 +92,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 
 // TestReadsWithoutAPrimary: the operator may want an old answer rather than none.
 func TestReadsWithoutAPrimary(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Fencing.OnPrimaryLoss = config.Serve

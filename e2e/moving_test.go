@@ -135,9 +135,11 @@ func checkAll(t *testing.T, when string, ks []keeper) {
 // A router that stops gives all its sessions to the other one, without a word to their
 // clients, and is gone soon.
 func TestSessionsMoveToTheOtherRouter(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
 	for _, mode := range []string{config.Transaction, config.Session} {
 		t.Run(mode, func(t *testing.T) {
-			r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, func(c *config.Config) { c.Pool.Mode = mode })
+			r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) { c.Pool.Mode = mode })
 			ks := r.keepers()
 			checkAll(t, "before", ks)
 			for round := range 4 {
@@ -155,6 +157,7 @@ func TestSessionsMoveToTheOtherRouter(t *testing.T) {
 
 // The sessions of the only router wait in the listener until it is back.
 func TestSessionsWaitForTheirOnlyRouter(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	ks := r.keepers()
 	checkAll(t, "before", ks)
@@ -184,6 +187,7 @@ func TestSessionsWaitForTheirOnlyRouter(t *testing.T) {
 // What a session's sequences have given is known on one connection only: it goes along,
 // though the session does not hold it.
 func TestSequencesMove(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, nil)
 	c := r.connect()
 	c.must("CREATE SEQUENCE steps")
@@ -200,6 +204,7 @@ func TestSequencesMove(t *testing.T) {
 
 // A client's cancel key stops what it runs after it has moved.
 func TestCancelAfterAMove(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, nil)
 	c := r.connect()
 	c.must("SELECT 1")
@@ -241,6 +246,7 @@ func TestCancelAfterAMove(t *testing.T) {
 // Clients that never stop see nothing of routers that are restarted one after the other,
 // and no session is lost.
 func TestRoutersAreRestartedUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, nil)
 	owner := r.connect()
 	owner.must("CREATE TABLE busy (who int PRIMARY KEY, n int)")
@@ -285,6 +291,7 @@ func TestRoutersAreRestartedUnderLoad(t *testing.T) {
 
 // Idle sessions go to a router that comes, and go on there.
 func TestIdleSessionsGoToANewRouter(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	var cs []*client
 	for range 60 {
@@ -309,6 +316,7 @@ func TestIdleSessionsGoToANewRouter(t *testing.T) {
 // that is bound to a server connection over TLS cannot: its router keeps that, and it
 // ends after drain.timeout.
 func TestSessionsOverTLSMove(t *testing.T) {
+	t.Parallel()
 	r, authority := encrypted(t, stacktest.Options{Routers: 2})
 	free, err := r.dial(secure(authority))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 // tail of a transaction that stays open. A fence in there is out of every replica's
 // reach until the server's timers expire, unless the primary is made to flush.
 func TestAFenceInUnflushedWAL(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	direct(t, cluster.Primary()).must("CREATE TABLE tail (v text); CREATE TABLE one AS SELECT 1 AS v; GRANT ALL ON one TO PUBLIC")

@@ -28,6 +28,7 @@ func (r *rig) pgx(more string) *pgx.Conn {
 // TestRouteOfTheSession asks for the primary in every way in which a session can, and
 // for replicas again (rule 29).
 func TestRouteOfTheSession(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	primary := cluster.Primary().Port
@@ -120,6 +121,7 @@ func TestRouteOfTheSession(t *testing.T) {
 
 // TestRouteWithPsql sets the route as one does by hand, and with PGOPTIONS.
 func TestRouteWithPsql(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	primary := strconv.Itoa(cluster.Primary().Port)
@@ -130,9 +132,9 @@ func TestRouteWithPsql(t *testing.T) {
 	if want := "auto\nSET\n" + primary + "\nprimary"; err != nil || strings.TrimSpace(out) != want {
 		t.Errorf("psql prints %s and %s (%v), want %s", out, complaints, err, want)
 	}
-	t.Setenv("PGOPTIONS", "-c pgpilot.route=primary")
-	if got := r.psql("SELECT inet_server_port()"); got != primary {
-		t.Errorf("with PGOPTIONS psql prints %s", got)
+	out, complaints, err = program(t, r.port, "", "env", "PGOPTIONS=-c pgpilot.route=primary", "psql", "-XAt", "-c", "SELECT inet_server_port()")
+	if err != nil || strings.TrimSpace(out) != primary {
+		t.Errorf("with PGOPTIONS psql prints %s and %s (%v)", out, complaints, err)
 	}
 	out, complaints, err = program(t, r.port, "", "psql", "-XAt", "-c", "SET pgpilot.route = 'here'")
 	if err == nil || !strings.Contains(complaints, `invalid value for parameter "pgpilot.route": "here"`) || !strings.Contains(complaints, "Available values: auto, primary, replica.") {
@@ -143,6 +145,7 @@ func TestRouteWithPsql(t *testing.T) {
 // TestOwnParametersWithPreparedStatements sets and reads them with a driver that uses
 // the extended protocol and binary values.
 func TestOwnParametersWithPreparedStatements(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	ctx := timeout(t)
@@ -256,6 +259,7 @@ func TestOwnParametersWithPreparedStatements(t *testing.T) {
 
 // TestFencingOfTheSession has sessions read in another mode than the configured one.
 func TestFencingOfTheSession(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Fencing.Mode = config.Strict })
 	r.awaitReplicas(cluster.Replica(1), cluster.Replica(2))
@@ -284,6 +288,7 @@ func TestFencingOfTheSession(t *testing.T) {
 // TestDefaultsOfUsersAndDatabases gives users and databases routes and modes, and
 // others while their sessions run. The closer place wins.
 func TestDefaultsOfUsersAndDatabases(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	su := direct(t, cluster.Primary())
 	su.must("CREATE ROLE other LOGIN PASSWORD 'other' IN ROLE pg_read_all_data")
@@ -342,6 +347,7 @@ func TestDefaultsOfUsersAndDatabases(t *testing.T) {
 
 // TestHints has comments choose among the servers, in both protocols (rule 29).
 func TestHints(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Classify.Timeout = config.Duration(patience) }) // what is not known to read has no hints
 	primary := cluster.Primary().Port
@@ -453,6 +459,7 @@ func TestHints(t *testing.T) {
 // TestAllToPrimary throws the emergency switch under sessions that are there, and back:
 // no hint and no session leads around it.
 func TestAllToPrimary(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	primary := cluster.Primary().Port
@@ -472,6 +479,7 @@ func TestAllToPrimary(t *testing.T) {
 // TestFreshness has sessions and statements say how old an answer may be, in a mode in
 // which nothing else does.
 func TestFreshness(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Fencing.Mode = config.Relaxed
@@ -514,6 +522,7 @@ func TestFreshness(t *testing.T) {
 // TestTokensInARelaxedSession: a token that a session is given counts in a mode in which
 // nothing else does.
 func TestTokensInARelaxedSession(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Fencing.Mode = config.Relaxed })
 	r.awaitReplicas(cluster.Replicas()...)

@@ -11,6 +11,7 @@ import (
 // The router's parameters in strings with statements that fail, and in portals that a
 // ROLLBACK TO ends, are as an application's own are on a server, byte for byte (rule 29).
 func TestOwnParametersAreAsAServers(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	r.connect().must("CREATE TABLE owned (a int)")

@@ -21,6 +21,7 @@ const tediousTime = 20 * time.Millisecond
 // primary, where the server says what is wrong with it, and other sessions go on and
 // have their statements judged.
 func TestAStatementThatStopsTheParserHarmsNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), func(c *config.Config) {
 		c.Classify.ParserTime = config.Duration(tediousTime)
 		c.Classify.Timeout = config.Duration(5 * time.Second)

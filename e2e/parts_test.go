@@ -11,6 +11,7 @@ import (
 )
 
 func TestClassifierKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	crew := r.newCrew(16)
@@ -44,6 +45,7 @@ func TestClassifierKilledUnderLoad(t *testing.T) {
 }
 
 func TestLagpollerKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	crew := r.newCrew(16)

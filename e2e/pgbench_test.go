@@ -61,15 +61,16 @@ func served(t testing.TB, m *lab.Member) int {
 }
 
 func TestPgbench(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	if out, complaints, err := program(t, newRig(t, cluster, nil).port, "", "pgbench", "-i", "-q", "-s", "10"); err != nil {
+	if out, complaints, err := program(t, newRig(t, cluster, nil).port, "", "pgbench", "-i", "-q", "-s", "4"); err != nil {
 		t.Fatalf("pgbench -i: %v\n%s%s", err, out, complaints)
 	}
 	if err := cluster.WaitCaughtUp(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range cluster.Members() {
-		if got := direct(t, m).one("SELECT count(*) FROM pgbench_accounts"); got != "1000000" {
+		if got := direct(t, m).one("SELECT count(*) FROM pgbench_accounts"); got != "400000" {
 			t.Errorf("%s has %s accounts", m.Name, got)
 		}
 	}

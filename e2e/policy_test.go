@@ -13,6 +13,8 @@ import (
 // One replica answers slowly, the more so the more it has to answer. The simulation
 // says in which order the policies cope (services/router/internal/contest); this is
 // the same on real servers.
+//
+//nolint:paralleltest // other tests beside it would hide which policy is quicker
 func TestPoliciesWithASlowReplica(t *testing.T) {
 	cluster := newCluster(t)
 	proxies, behind := behindProxies(t, cluster)

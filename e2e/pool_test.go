@@ -22,8 +22,9 @@ func lent(t testing.TB, c *client) int {
 }
 
 func TestPoolSizeIsNeverExceeded(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 2 })
+	r := newRig(t, cluster, narrow(2))
 	r.connect().must("CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)")
 	var watchers []*client
 	for _, m := range cluster.Members() {
@@ -74,6 +75,7 @@ func TestPoolSizeIsNeverExceeded(t *testing.T) {
 }
 
 func TestWaitingForAConnectionIsLimited(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Pool.MaxSize, c.Pool.MaxWaiters = 1, 2
@@ -118,9 +120,10 @@ func TestWaitingForAConnectionIsLimited(t *testing.T) {
 // What one client leaves in its server session is not there for the next one, who
 // gets the same connection.
 func TestNothingLeaksBetweenClients(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("CREATE ROLE other NOLOGIN; GRANT other TO pgpilot; CREATE SCHEMA side; GRANT ALL ON SCHEMA side, public TO other, pgpilot")
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 1 })
+	r := newRig(t, cluster, narrow(1))
 	r.caughtUp()
 	for name, c := range map[string]struct{ leave, look, want string }{
 		"search_path":             {"SET search_path = side", "SHOW search_path", `"$user", public`},

@@ -8,6 +8,7 @@ import (
 // A prepared statement lives long: when the catalog changes, the verdict it was given
 // when it was prepared holds no more.
 func TestPreparedStatementsFollowTheCatalog(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	c := r.connect()
 	c.must("CREATE FUNCTION f() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1'; CREATE VIEW v AS SELECT f() AS n")
@@ -33,6 +34,7 @@ func TestPreparedStatementsFollowTheCatalog(t *testing.T) {
 // What is bound to a parameter of a domain runs the domain's checks, wherever the
 // statement runs, though the text says nothing of it.
 func TestTypesOfParametersAreJudged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	c := r.connect()
 	c.must(`CREATE FUNCTION noisy() RETURNS boolean LANGUAGE sql STABLE AS $$SELECT set_config('a.b', 'c', false) IS NOT NULL$$;
@@ -66,6 +68,7 @@ func TestTypesOfParametersAreJudged(t *testing.T) {
 // A server whose encoding has one byte a character folds letters of names that the
 // classifier, with its UTF-8, leaves alone: the name may be another one.
 func TestNamesThatAServerMayFoldAreNotJudged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	su := direct(t, r.Lab.Primary())
 	su.must("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")

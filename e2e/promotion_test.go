@@ -18,6 +18,7 @@ import (
 // The primary dies and a replica is promoted, and later the former primary comes
 // back as it was.
 func TestPromotion(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	old, next, other := cluster.Members()[0], cluster.Members()[1], cluster.Members()[2]
 	r := newRig(t, cluster, func(c *config.Config) { c.Failover.Wait = config.Duration(patience) })
@@ -89,6 +90,7 @@ func TestPromotion(t *testing.T) {
 
 // What the new primary never got is lost, and the session that wrote it is told.
 func TestALostWriteIsTold(t *testing.T) {
+	t.Parallel()
 	cluster := labtest.Start(t, 1)
 	r := rigOf(t, stacktest.Options{Lab: cluster}, func(c *config.Config) { c.Failover.Wait = config.Duration(patience) })
 	r.connect().must("CREATE TABLE lost (id int)")
@@ -141,6 +143,7 @@ func TestALostWriteIsTold(t *testing.T) {
 // A replica is promoted while the primary is there: writes move, and what was open
 // on the former primary ends instead of writing there.
 func TestPromotedBesideTheOldPrimary(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	old := cluster.Members()[0]
 	r := newRig(t, cluster, nil)
@@ -164,6 +167,7 @@ func TestPromotedBesideTheOldPrimary(t *testing.T) {
 
 // Without a promotion, a write waits for failover.wait and no longer.
 func TestFailoverWait(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Failover.Wait = config.Duration(time.Second) })
 	c, reader := r.connect(), r.connect()
@@ -187,6 +191,7 @@ func TestFailoverWait(t *testing.T) {
 // Reads that the primary ran when it died run again once it is back: the other
 // connections to it, which die a moment later, are not taken for that.
 func TestReadsOfAKilledPrimaryRunAgain(t *testing.T) {
+	t.Parallel()
 	cluster := labtest.Start(t, 1)
 	r := rigOf(t, stacktest.Options{Lab: cluster}, func(c *config.Config) {
 		c.Routing.AllToPrimary = true
@@ -215,8 +220,12 @@ func TestReadsOfAKilledPrimaryRunAgain(t *testing.T) {
 		})
 	}
 	pass := func() {
-		from := reads.Load()
-		r.until("reads go on", func() bool { return t.Failed() || reads.Load() > from+200 })
+		r.advance("reads go on", func() int64 {
+			if t.Failed() {
+				t.FailNow()
+			}
+			return reads.Load()
+		}, reads.Load()+200)
 	}
 	for range 3 {
 		pass()

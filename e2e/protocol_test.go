@@ -65,6 +65,7 @@ func (w *rewriter) Write(b []byte) (int, error) {
 // Rule 5 and 31: whatever version of the protocol a client speaks, its cancel key
 // finds its session on any router and cancels what it runs.
 func TestCancelKeysOfEveryProtocolVersion(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Routers: 2, Lab: newCluster(t)}, nil)
 	var all []*client
 	for _, m := range r.Lab.Members() {
@@ -113,21 +114,26 @@ func TestCancelKeysOfEveryProtocolVersion(t *testing.T) {
 
 // A cancel request with a wrong key, a key of another length or none cancels nothing.
 func TestWrongCancelKeysDoNothing(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	s, err := r.dialAs(3<<16 | 2)
 	if err != nil {
 		t.Fatal(err)
 	}
+	holder := direct(t, cluster.Primary())
+	holder.must("SELECT pg_advisory_lock(7)")
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.run("SELECT pg_sleep(2)")
+		_, err := s.run("BEGIN; SELECT pg_advisory_xact_lock(7); COMMIT")
 		done <- err
 	}()
+	awaitLock(t, holder)
 	secret := s.conn.SecretKey()
 	for _, wrong := range [][]byte{secret[:4], secret[:31], append(bytes.Clone(secret), 0), bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 256)} {
 		r.sendCancel(s.conn.PID(), wrong)
 	}
+	holder.must("SELECT pg_advisory_unlock(7)")
 	if err := <-done; err != nil {
 		t.Errorf("got %v", err)
 	}
@@ -154,6 +160,7 @@ func (r *rig) sendCancel(pid uint32, secret []byte) {
 // Rule 19: everything that a client may say at startup counts, and reads as it does
 // from the server itself, whichever server answers.
 func TestStartupParameters(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	const shown = "SHOW statement_timeout; SHOW search_path; SHOW extra_float_digits; SHOW application_name; SHOW work_mem; SHOW DateStyle; " +

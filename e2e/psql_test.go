@@ -11,11 +11,11 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lab"
 )
 
-// program runs one of PostgreSQL's client programs against a port, with more words
-// behind those that say where to connect.
+// program runs one of PostgreSQL's client programs against a port, which it finds in its
+// environment.
 func program(t testing.TB, port int, stdin, name string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(timeout(t), name, args...)
+	cmd := exec.CommandContext(timeoutOf(t, wholeRun), name, args...)
 	cmd.Env = append(os.Environ(), "PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", port), "PGUSER="+lab.User,
 		"PGPASSWORD="+lab.Password, "PGDATABASE="+lab.Database, "PGSSLMODE=disable", "LC_ALL=C")
 	cmd.Stdin = strings.NewReader(stdin)
@@ -36,6 +36,7 @@ func (r *rig) psql(script string) string {
 }
 
 func TestPsqlReadsFromReplicasAndSeesItsWrites(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 
@@ -66,6 +67,7 @@ func TestPsqlReadsFromReplicasAndSeesItsWrites(t *testing.T) {
 }
 
 func TestLastRouteSaysWhereAndWhy(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()

@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgpilot/pgpilot/libs/config"
-	"github.com/pgpilot/pgpilot/libs/lab"
 )
 
 // begunOnReplica begins a transaction until its first statement runs on a replica, and
@@ -38,6 +36,7 @@ func (c *client) wholeOn(port int) {
 
 // A transaction that is read only runs as a whole on one replica, however it is begun.
 func TestReadOnlyTransactionsRunOnReplicas(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -59,12 +58,7 @@ func TestReadOnlyTransactionsRunOnReplicas(t *testing.T) {
 	c.must("RESET ALL")
 
 	// With a driver.
-	ctx := timeout(t)
-	driver, err := pgx.Connect(ctx, r.dsn())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer driver.Close(context.WithoutCancel(ctx))
+	ctx, driver := timeout(t), r.pgx("")
 	var first, second, value int
 	r.until("a transaction of pgx runs on a replica", func() bool {
 		tx, err := driver.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
@@ -89,29 +83,16 @@ func TestReadOnlyTransactionsRunOnReplicas(t *testing.T) {
 	}
 	// Connections come back without their transactions.
 	for _, m := range cluster.Replicas() {
+		su := direct(t, m)
 		r.until("no transaction is left on "+m.Name, func() bool {
-			return pgText(t, m, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'") == "0"
+			return su.one("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'") == "0"
 		})
 	}
 }
 
-// pgText asks a server itself for one value.
-func pgText(t *testing.T, m *lab.Member, sql string) (value string) {
-	t.Helper()
-	ctx := timeout(t)
-	conn, err := pgx.Connect(ctx, m.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := conn.QueryRow(ctx, "SELECT ("+sql+")::text").Scan(&value); err != nil {
-		t.Fatal(err)
-	}
-	return value
-}
-
 // What a replica cannot be asked has the transaction go on on the primary.
 func TestReadOnlyTransactionsGoOnOnThePrimary(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -172,6 +153,7 @@ func TestReadOnlyTransactionsGoOnOnThePrimary(t *testing.T) {
 
 // A repeatable read transaction is on a replica only where its session asks for one.
 func TestRepeatableReadOnReplicas(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c, writer := r.connect(), r.connect()
@@ -201,6 +183,7 @@ func TestRepeatableReadOnReplicas(t *testing.T) {
 
 // The operator's switch.
 func TestReadOnlyTransactionsOnThePrimary(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Routing.ReadOnlyTransactions = false })
 	c := r.connect()
@@ -214,6 +197,7 @@ func TestReadOnlyTransactionsOnThePrimary(t *testing.T) {
 
 // A session goes to another router in a read-only transaction.
 func TestReadOnlyTransactionsMove(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Drain.Timeout = config.Duration(30 * time.Second) })
 	c, fixed := r.connect(), r.connect()

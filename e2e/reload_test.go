@@ -17,8 +17,9 @@ import (
 // A replica leaves and comes back, sizes, policies and modes change, ten times under
 // load: no session notices.
 func TestReloadUnderLoadDropsNothing(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, nil)
+	r := newRig(t, cluster, narrow(20)) // and narrower in between
 	goes := cluster.Members()[2]
 	su := direct(t, goes)
 	crew := r.newCrew(16)
@@ -64,6 +65,7 @@ func TestReloadUnderLoadDropsNothing(t *testing.T) {
 // The server counts them itself: one more, also for the moment in which another one ends,
 // would be refused (53300) and be in its log.
 func TestAServersConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	primary := cluster.Primary()
 	su := direct(t, primary)
@@ -123,6 +125,7 @@ func TestAServersConnectionsAreBounded(t *testing.T) {
 // Connections are made ahead of need, on every server, and replaced when they are
 // old.
 func TestPoolsAreKeptWarm(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Pool.MinSize, c.Pool.Primary = 4, 4

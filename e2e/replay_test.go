@@ -39,6 +39,7 @@ func (r *rig) noting() *client {
 // The router asks replicas itself how far they have replayed: sessions that write read
 // from replicas also while there is no lagpoller at all.
 func TestReadsFollowWritesWithoutALagpoller(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	c := r.noting()
 	r.kill(rundir.Lagpoller, 1)
@@ -52,6 +53,7 @@ func TestReadsFollowWritesWithoutALagpoller(t *testing.T) {
 // A server has room for a limited number of connections for replication. Where there is
 // none for the router, lagpollers ask the replicas, as before the first answer.
 func TestReadsFollowWritesWhereReplicasHaveNoRoom(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.noting()

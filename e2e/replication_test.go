@@ -13,10 +13,11 @@ import (
 // streamed to it while it sends what it likes (rule 30). Other sessions of the same
 // user never get its connection.
 func TestReplicationConnection(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	super := direct(t, cluster.Primary())
 	super.must("ALTER ROLE pgpilot REPLICATION")
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 3 })
+	r := newRig(t, cluster, narrow(3))
 	writer := r.connect()
 	writer.must("CREATE TABLE log (a int)")
 	for _, kind := range []string{"true", "database"} {
@@ -75,6 +76,7 @@ func TestReplicationConnection(t *testing.T) {
 
 // Whoever may not replicate is told so by the server.
 func TestReplicationRefused(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("CREATE ROLE plain LOGIN PASSWORD 'plain'")
 	r := newRig(t, cluster, func(c *config.Config) {

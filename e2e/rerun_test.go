@@ -6,6 +6,7 @@ import "testing"
 // documentation: "CREATE TABLE") is answered by the primary, unseen, and is not sent
 // to a replica again (rule 27).
 func TestReadsThatReplicasCannotRun(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()

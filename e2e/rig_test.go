@@ -19,6 +19,10 @@ import (
 // that would pass.
 const patience = 60 * time.Second
 
+// wholeRun bounds what a client program does from its start to its end: many things, of
+// which each may take its time.
+const wholeRun = 5 * patience
+
 // rig is a stack on a cluster, and the means to hurt it.
 type rig struct {
 	*stacktest.Pgpilot
@@ -63,6 +67,15 @@ func rigOf(t testing.TB, o stacktest.Options, change func(*config.Config)) *rig 
 		t.Fatal(err)
 	}
 	return r
+}
+
+// narrow gives the pools so few connections that sessions queue for them. On a loaded
+// machine they queue for long, and none may keep a connection for want of a verdict.
+func narrow(size int) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Pool.MaxSize, c.Pool.AcquireTimeout = size, config.Duration(patience)
+		c.Classify.Timeout = config.Duration(patience)
+	}
 }
 
 // start starts a service that was killed, and waits until it is ready.
@@ -118,6 +131,15 @@ func (r *rig) until(what string, ok func() bool) {
 	await(r.t, what, ok)
 }
 
+// advance waits until a counter has reached a goal. The patience is for each step: a loaded
+// machine may take its time for many, as long as it goes on.
+func (r *rig) advance(what string, counter func() int64, goal int64) {
+	r.t.Helper()
+	for at := counter(); at < goal; at = counter() {
+		r.until(what, func() bool { return counter() > at })
+	}
+}
+
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -151,7 +173,12 @@ func (r *rig) get(path string) (status int, body string) {
 // timeout gives a context for one call that must end.
 func timeout(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	return timeoutOf(t, patience)
+}
+
+func timeoutOf(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }

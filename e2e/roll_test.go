@@ -179,6 +179,7 @@ func (a *actor) same(r *pgconn.Result, want int) error {
 // of them may see an error, lose its session, or read a value older than its own last
 // write, and no connection may be refused.
 func TestRoll(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, func(c *config.Config) {
 		c.Pool.MaxSize = 40
 		c.Limits.MaxClients = *idlers + 200
@@ -317,10 +318,4 @@ func (r *rig) benchUntil(t *testing.T, stop chan struct{}) {
 			return
 		}
 	}
-}
-
-func timeoutOf(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
 }

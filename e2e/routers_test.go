@@ -20,6 +20,7 @@ func (r *rig) sessionsOn(router int) int {
 }
 
 func TestRouterKilledDropsOnlyItsOwnSessions(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, nil)
 	r.until("the sessions of the start are over", func() bool { return r.sessionsOn(1)+r.sessionsOn(2) == 0 })
@@ -90,6 +91,7 @@ func (r *rig) holders(sessions []*client) int {
 }
 
 func TestPoolsAreDividedBetweenRouters(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) {
 		c.Pool.MaxSize = 6
@@ -132,6 +134,7 @@ func TestPoolsAreDividedBetweenRouters(t *testing.T) {
 // A router that has nobody to give its sessions to ends the idle ones, and lets
 // transactions finish.
 func TestRouterStoppedLetsTransactionsFinish(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	r.connect().must("CREATE TABLE t (a int)")
@@ -175,6 +178,7 @@ func TestRouterStoppedLetsTransactionsFinish(t *testing.T) {
 // A router that is killed takes its own sessions along and nothing else: new connections go
 // to the others at once, what was held is free, and every limit is what it was.
 func TestOneOfThreeRoutersKilled(t *testing.T) {
+	t.Parallel()
 	const pool, most = 30, 40
 	cluster := newCluster(t)
 	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 3}, func(c *config.Config) {

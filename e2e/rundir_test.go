@@ -11,6 +11,7 @@ import (
 // A cleaner that sweeps the run directory does no lasting harm: running sessions go on,
 // and the services find each other again.
 func TestSweptRunDirectory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, newCluster(t), nil)
 	before := r.connect()
 	names, err := filepath.Glob(filepath.Join(r.cfg.RunDir, "*"))

@@ -129,6 +129,7 @@ func newSameRig(t *testing.T) *rig {
 }
 
 func TestErrorsAreThoseOfTheServer(t *testing.T) {
+	t.Parallel()
 	r := newSameRig(t)
 	r.compare(t, []string{
 		"SELEC 1",
@@ -187,6 +188,7 @@ func TestErrorsAreThoseOfTheServer(t *testing.T) {
 }
 
 func TestAnswersAreThoseOfTheServer(t *testing.T) {
+	t.Parallel()
 	r := newSameRig(t)
 	r.compare(t, []string{
 		"",
@@ -293,6 +295,7 @@ func TestAnswersAreThoseOfTheServer(t *testing.T) {
 var place = regexp.MustCompile(`\|F[^|]*\|L[^|]*\|R[^|]*`)
 
 func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
+	t.Parallel()
 	r := newSameRig(t)
 	through, straight := r.twins(t)
 	type batch = []pgproto3.FrontendMessage

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // A session that asks for the sequence value it has just drawn is offered the
 // connection on which it has; it is never told another one's (rule 20).
 func TestLastvalIsOnesOwn(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 2 })
+	r := newRig(t, cluster, narrow(2))
 	c := r.connect()
 	c.must("CREATE TABLE item (id serial PRIMARY KEY, who int)")
 	r.until("the table is known, so that its inserts are proven harmless", func() bool {

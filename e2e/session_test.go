@@ -17,6 +17,7 @@ import (
 // Asynchronous commits are acknowledged before they are written: the fence must lie
 // behind the end of the commit record all the same.
 func TestAsynchronousCommitsAreFenced(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("ALTER ROLE pgpilot SET synchronous_commit = off")
 	r := newRig(t, cluster, nil)
@@ -33,6 +34,7 @@ func TestAsynchronousCommitsAreFenced(t *testing.T) {
 }
 
 func TestSessionModeReadsItsWrites(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) { c.Pool.Mode = config.Session })
 	crew := r.newCrew(16)
@@ -58,6 +60,7 @@ func TestSessionModeReadsItsWrites(t *testing.T) {
 }
 
 func TestListenerKilledSessionsGoOn(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	crew := r.newCrew(8)
@@ -95,6 +98,7 @@ func TestListenerKilledSessionsGoOn(t *testing.T) {
 
 // Server connections that die while nobody has them are nobody's business.
 func TestIdleServerConnectionsMayDie(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -117,8 +121,9 @@ func TestIdleServerConnectionsMayDie(t *testing.T) {
 // A client that leaves in the middle of a statement leaves nothing running and no
 // connection taken.
 func TestClientGoneFreesItsServer(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 1 })
+	r := newRig(t, cluster, narrow(1))
 	var all []*client
 	for _, m := range cluster.Members() {
 		all = append(all, direct(t, m))
@@ -153,6 +158,7 @@ func TestClientGoneFreesItsServer(t *testing.T) {
 // Statements sent without waiting for answers are answered in order, each seeing the
 // ones before it, however much is under way in both directions.
 func TestPipelinedStatements(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -225,6 +231,7 @@ func TestPipelinedStatements(t *testing.T) {
 
 // A reload changes what it may while sessions go on; a bad file changes nothing.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("CREATE ROLE late LOGIN PASSWORD 'comer'; GRANT CONNECT ON DATABASE pgpilot TO late")
 	r := newRig(t, cluster, nil)

@@ -36,9 +36,10 @@ func (c *client) boundBy() string {
 // Applications that say with set_config who their user is share a single connection,
 // each sees its user's rows alone, and none is bound to the connection (rules 20, 21).
 func TestRowLevelSecurityBySetConfig(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
-		c.Pool.MaxSize = 1
+		narrow(1)(c)
 		c.Routing.ReadFunctions = append(c.Routing.ReadFunctions, "pg_catalog.current_setting")
 	})
 	r.connect().must(`CREATE TABLE notes (owner text, body text); ALTER TABLE notes ENABLE ROW LEVEL SECURITY; ALTER TABLE notes FORCE ROW LEVEL SECURITY;
@@ -108,6 +109,7 @@ func TestRowLevelSecurityBySetConfig(t *testing.T) {
 // set_config of a parameter of the router's is refused, however it is sent, and neither
 // binds the session nor leaves anything on a server (rule 29).
 func TestSetConfigOfTheRoutersParameters(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()

@@ -20,6 +20,7 @@ func (r *rig) disturb(t *testing.T, other *pair) {
 // Settings that build on one another, and those that cannot be had any longer, with
 // another session on the only connection in between (rule 20).
 func TestSettingsWithAnotherInBetween(t *testing.T) {
+	t.Parallel()
 	r := newSettingsRig(t, 1)
 	long := strings.Repeat("x", 70)
 	var many strings.Builder
@@ -108,6 +109,7 @@ func TestSettingsWithAnotherInBetween(t *testing.T) {
 // A statement parsed where SET LOCAL leads names elsewhere is not what another
 // session means by the same text (rule 14).
 func TestLocalSettingsWhenParsed(t *testing.T) {
+	t.Parallel()
 	r := newSettingsRig(t, 1)
 	p, other := r.pair(t, nil), r.pair(t, nil)
 	run := func(p *pair, value string) {

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgproto3"
-
-	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 var (
@@ -232,6 +230,7 @@ func parametrized(sql string) (string, [][]byte) {
 // Sessions that set things by chance, in every way there is, on a single connection
 // to each server, find what sessions on the server itself find (rule 20).
 func TestSettingsAtRandom(t *testing.T) {
+	t.Parallel()
 	r := newSettingsRig(t, 1)
 	const sessions = 4
 	t.Logf("seed %d", *settingsSeed)
@@ -247,7 +246,7 @@ func TestSettingsAtRandom(t *testing.T) {
 			for range 1 + chance.IntN(4) {
 				several = append(several, p.statement())
 			}
-			ok := true
+			var ok bool
 			switch chance.IntN(4) {
 			case 0:
 				ok = p.query(strings.Join(several, []string{";", " ; ", "; -- x\n"}[chance.IntN(3)]))
@@ -309,7 +308,7 @@ func newSettingsRig(t *testing.T, size int) *rig {
 			GRANT ALL ON SCHEMA s1 TO alice; GRANT ALL ON ALL TABLES IN SCHEMA s1, s2 TO alice`)
 		c.close()
 	}
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = size })
+	r := newRig(t, cluster, narrow(size))
 	r.caughtUp()
 	return r
 }

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // Sessions that have set different things share a few connections, and each finds
 // what it has set on every one of them, the replicas' included (rule 20).
 func TestSettingsFollowTheSession(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 2 })
+	r := newRig(t, cluster, narrow(2))
 	const sessions, rounds = 8, 60
 	owner := r.connect()
 	for i := range sessions {
@@ -86,6 +85,7 @@ func TestSettingsFollowTheSession(t *testing.T) {
 // What was set ends as PostgreSQL has it: with its transaction, to its savepoint, at
 // RESET.
 func TestSettingsEndAsDirect(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c, d := r.connect(), direct(t, cluster.Primary())
@@ -121,6 +121,7 @@ func TestSettingsEndAsDirect(t *testing.T) {
 // A role that a replica does not know yet: its reads run on the primary, as that
 // role, and on the replica once it knows.
 func TestSetRoleUnknownToReplicas(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	super := direct(t, cluster.Primary())

@@ -122,6 +122,7 @@ func (s *slowToCancel) open(client, server net.Conn) error {
 // Drivers run the next statement as soon as the connection of their cancel request is
 // closed: by then it must be over, or it would stop that one (rule 31).
 func TestCancelReturnsWhenItIsOver(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	slow := slowlyCanceling(t, cluster.Primary())
 	r := newRig(t, cluster, func(c *config.Config) { c.Primary.Address = slow.l.Addr().String() })

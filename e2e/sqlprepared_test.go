@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // Sessions that prepare different things with SQL, under the same names, share a single
 // connection to each server: each runs its own, reads run on replicas, and nobody is bound
 // to a connection (rules 16 and 25).
 func TestSQLPreparedStatementsAreTheSessions(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 1 })
+	r := newRig(t, cluster, narrow(1))
 	r.connect().must("CREATE TABLE counts (who int, n int); INSERT INTO counts SELECT g, 0 FROM generate_series(0, 3) g")
 	r.caughtUp()
 	const rounds = 40

@@ -56,6 +56,7 @@ func secure(authority string) string {
 }
 
 func TestTLSOnBothSides(t *testing.T) {
+	t.Parallel()
 	r, authority := encrypted(t, stacktest.Options{})
 	c, err := r.dial(secure(authority))
 	if err != nil {
@@ -117,6 +118,7 @@ func TestTLSOnBothSides(t *testing.T) {
 
 // psql is what people have.
 func TestPsqlOverTLS(t *testing.T) {
+	t.Parallel()
 	r, authority := encrypted(t, stacktest.Options{})
 	psql := func(how, sql string) (string, error) {
 		cmd := exec.CommandContext(timeout(t), "psql", "-X", "-w", "-At", "-v", "ON_ERROR_STOP=1", "-c", sql,
@@ -138,45 +140,65 @@ func TestPsqlOverTLS(t *testing.T) {
 // A killed router ends its sessions, and their clients see a clean end. The TLS
 // connections of others do not notice.
 func TestKilledRouterOverTLS(t *testing.T) {
+	t.Parallel()
 	r, authority := encrypted(t, stacktest.Options{Routers: 2})
+	type end struct {
+		session int
+		text    []byte
+		err     error
+	}
 	var all []*client
-	for range 8 {
+	ends := make(chan end, 8)
+	for i := range cap(ends) {
 		c, err := r.dial(secure(authority))
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.one("SELECT 1")
 		all = append(all, c)
+		go func() {
+			text, err := io.ReadAll(c.conn.Conn())
+			ends <- end{i, text, err}
+		}()
 	}
 	r.kill("router", 1)
-	alive := 0
-	for _, c := range all {
-		h, err := c.conn.Hijack()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Conn.Close()
-		if err := h.Conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		switch b, err := io.ReadAll(h.Conn); {
-		case err == nil && len(b) == 0:
-		case os.IsTimeout(err) && len(b) == 0:
-			alive++
-		default:
-			t.Errorf("a client sees %q, %v", b, err)
+	dead := map[int]bool{}
+	for range len(all) / 2 {
+		e := <-ends
+		dead[e.session] = true
+		if e.err != nil || len(e.text) != 0 {
+			t.Errorf("a client sees %q, %v", e.text, e.err)
 		}
 	}
-	if alive != 4 {
-		t.Errorf("%d of 8 sessions live on, want those of the other router", alive)
+	for i, c := range all { // the others wait in vain
+		if err := c.conn.Conn().SetReadDeadline(time.Now()); err != nil && !dead[i] {
+			t.Error(err)
+		}
+	}
+	for range len(all) - len(dead) {
+		if e := <-ends; !os.IsTimeout(e.err) || len(e.text) != 0 {
+			t.Errorf("a client of the other router sees %q, %v", e.text, e.err)
+		}
+	}
+	for i, c := range all {
+		if dead[i] {
+			continue
+		}
+		if err := c.conn.Conn().SetReadDeadline(time.Time{}); err != nil {
+			t.Error(err)
+		}
+		if got := c.one("SELECT 'alive'"); got != "alive" {
+			t.Errorf("a session of the other router: %q", got)
+		}
 	}
 }
 
 // pgbench works over TLS in every protocol, with reads on the replicas.
 func TestPgbenchOverTLS(t *testing.T) {
+	t.Parallel()
 	r, authority := encrypted(t, stacktest.Options{})
 	bench := func(args ...string) string {
-		cmd := exec.CommandContext(timeout(t), "pgbench", append(args, "-h", "localhost", "-p", fmt.Sprint(r.port), "-U", lab.User, lab.Database)...)
+		cmd := exec.CommandContext(timeoutOf(t, wholeRun), "pgbench", append(args, "-h", "localhost", "-p", fmt.Sprint(r.port), "-U", lab.User, lab.Database)...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C", "PGPASSWORD="+lab.Password, "PGSSLMODE=verify-full", "PGSSLROOTCERT="+authority)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -199,6 +221,7 @@ func TestPgbenchOverTLS(t *testing.T) {
 // A certificate that is renewed while clients come and go is shown to those that come
 // after the signal, and costs nobody a login.
 func TestCertificateIsRenewedUnderLoad(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key")
 	renew := func() (authority string) {
@@ -263,6 +286,7 @@ func TestCertificateIsRenewedUnderLoad(t *testing.T) {
 // A listener that stops lets sessions over TLS finish what they do and tells them why
 // they end; those without TLS go on.
 func TestStoppedListenerAndItsSessions(t *testing.T) {
+	t.Parallel()
 	r, authority := encrypted(t, stacktest.Options{})
 	busy, err := r.dial(secure(authority))
 	if err != nil {
@@ -273,28 +297,32 @@ func TestStoppedListenerAndItsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := r.connect()
-	watcher := direct(t, r.Lab.Primary())
+	holder := direct(t, r.Lab.Primary())
+	holder.must("SELECT pg_advisory_lock(7)")
 	answered := make(chan error, 1)
 	go func() {
-		rows, err := busy.run("BEGIN; SELECT pg_sleep(2), 'finished'; COMMIT; SELECT 'finished'")
+		rows, err := busy.run("BEGIN; SELECT pg_advisory_xact_lock(7); COMMIT; SELECT 'finished'")
 		if err == nil && rows[0][0] != "finished" {
 			err = fmt.Errorf("got %v", rows)
 		}
 		answered <- err
 	}()
-	r.until("the statement runs", func() bool {
-		return watcher.one("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(2)%' AND pid <> pg_backend_pid()") != "0"
-	})
-	if err := r.Service("listener", 1).Terminate(timeout(t)); err != nil {
+	awaitLock(t, holder)
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Service("listener", 1).Terminate(timeout(t)) }()
+	r.until("the idle session has ended", func() bool { _, err = idle.run("SELECT 1"); return err != nil })
+	if sqlstate(err) != "57P01" {
+		t.Errorf("the idle session: %v", err)
+	}
+	holder.must("SELECT pg_advisory_unlock(7)")
+	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
 	if err := <-answered; err != nil {
 		t.Errorf("what ran: %v", err)
 	}
-	for name, c := range map[string]*client{"idle": idle, "busy": busy} {
-		if _, err := c.run("SELECT 1"); sqlstate(err) != "57P01" {
-			t.Errorf("the %s session: %v", name, err)
-		}
+	if _, err := busy.run("SELECT 1"); sqlstate(err) != "57P01" {
+		t.Errorf("the busy session: %v", err)
 	}
 	if got := plain.one("SELECT 'alive'"); got != "alive" {
 		t.Errorf("a session without TLS: %q", got)

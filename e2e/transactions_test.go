@@ -7,13 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lab"
 )
 
 // What is said about a transaction before its first statement is answered by the router
 // as by a server (rule 28).
 func TestTransactionsAreThoseOfTheServer(t *testing.T) {
+	t.Parallel()
 	r := newSameRig(t)
 	r.compare(t, []string{
 		"BEGIN", "COMMIT", "START TRANSACTION", "ROLLBACK", "begin work;", "", "END", "BEGIN", "ABORT",
@@ -51,6 +51,7 @@ func TestTransactionsAreThoseOfTheServer(t *testing.T) {
 
 // The same in the extended protocol, one by one and in a pipeline.
 func TestTransactionsOfTheExtendedProtocol(t *testing.T) {
+	t.Parallel()
 	r := newSameRig(t)
 	through, straight := r.twins(t)
 	run := func(sql string, described bool) (out []pgproto3.FrontendMessage) {
@@ -97,6 +98,7 @@ func TestTransactionsOfTheExtendedProtocol(t *testing.T) {
 // A server discards a simple query behind a failed message of the extended protocol, and
 // answers nothing until a Sync: so that a refused BEGIN can have its statement behind it.
 func TestServersDiscardAQueryBehindAFailure(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	su := direct(t, cluster.Primary())
 	su.must("CREATE TABLE t (a int)")
@@ -117,8 +119,9 @@ func TestServersDiscardAQueryBehindAFailure(t *testing.T) {
 
 // A transaction that has begun and is idle holds no server connection.
 func TestIdleTransactionsHoldNoConnection(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 1 })
+	r := newRig(t, cluster, narrow(1))
 	owner := r.connect()
 	owner.must("CREATE TABLE t (a int)")
 	var idle []*client
@@ -147,6 +150,7 @@ func TestIdleTransactionsHoldNoConnection(t *testing.T) {
 // idle_in_transaction_session_timeout ends a session whether a server knows of its
 // transaction or not, and whether the role, the startup parameters or the session set it.
 func TestIdleInTransactionTimeout(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("ALTER ROLE " + lab.User + " SET idle_in_transaction_session_timeout = '200ms'")
 	r := newRig(t, cluster, nil)

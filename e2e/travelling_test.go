@@ -15,6 +15,8 @@ import (
 // A cancel request for a session that waits for its router stops what its client has sent
 // before it, and nothing that comes behind.
 func TestCancelOfAWaitingSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newCluster(t), nil)
 	for name, o := range map[string]struct {
 		begin, statement, then string
 	}{
@@ -25,8 +27,8 @@ func TestCancelOfAWaitingSession(t *testing.T) {
 		"nothing, in a transaction":           {begin: "BEGIN; CREATE TEMP TABLE mine ()", then: "SELECT * FROM mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := rigOf(t, stacktest.Options{Lab: newCluster(t)}, nil)
 			c := r.connect()
+			defer c.close()
 			if o.begin != "" {
 				c.must(o.begin)
 			}
@@ -55,6 +57,7 @@ func TestCancelOfAWaitingSession(t *testing.T) {
 // A cancel request that comes when nothing runs stops nothing that comes behind it, wherever
 // its session is on the way between two routers at that moment.
 func TestCancelRequestsWhileSessionsMove(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, nil)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -95,6 +98,7 @@ func TestCancelRequestsWhileSessionsMove(t *testing.T) {
 // The sessions that wait for the only router survive their listener, too, if there is
 // another one, and both listeners count what there is.
 func TestWaitingSessionsGoToAnotherListener(t *testing.T) {
+	t.Parallel()
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Listeners: 2}, nil)
 	ks := r.keepers()
 	all := float64(len(ks) + 1)
@@ -127,6 +131,7 @@ func TestWaitingSessionsGoToAnotherListener(t *testing.T) {
 // The server connections that a session has worked with go along with it, so that it need not
 // wait for new ones.
 func TestServerConnectionsTravel(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) {
 		c.Classify.Timeout = config.Duration(patience) // a statement that is not known has its connection reset

@@ -5,17 +5,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // What a write runs without saying so (triggers, defaults, rules, policies, checks,
 // indexes, functions it calls) may leave something in the server session, which the
 // next client with the same connection must not find.
 func TestNothingThatAWriteRunsUnseenLeaks(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	direct(t, cluster.Primary()).must("CREATE ROLE other NOLOGIN; GRANT other TO pgpilot; GRANT ALL ON SCHEMA public TO pgpilot, other")
-	r := newRig(t, cluster, func(c *config.Config) { c.Pool.MaxSize = 1 })
+	r := newRig(t, cluster, narrow(1))
 	// f returns its argument and leaves a setting; lies says that it is immutable. @ is the
 	// number of the case: what was known of another one's names must not matter.
 	const functions = `

@@ -22,6 +22,7 @@ func followed(t *testing.T) (r *rig, c *client, alter func(string)) {
 // What has changed while no classifier was there is noticed when there is one again, even
 // if nobody has anything to ask it.
 func TestACatalogThatChangesWhileNoClassifierRunsIsNoticed(t *testing.T) {
+	t.Parallel()
 	r, c, alter := followed(t)
 	r.kill(rundir.Classifier, 1)
 	alter("ALTER FUNCTION f() VOLATILE")
@@ -35,6 +36,7 @@ func TestACatalogThatChangesWhileNoClassifierRunsIsNoticed(t *testing.T) {
 
 // One classifier follows what another was asked about: that one may end.
 func TestACatalogThatChangesIsNoticedByTheClassifierThatIsLeft(t *testing.T) {
+	t.Parallel()
 	r, c, alter := followed(t)
 	if _, err := r.AddInstance(timeout(t), rundir.Classifier); err != nil {
 		t.Fatal(err)
@@ -50,6 +52,7 @@ func TestACatalogThatChangesIsNoticedByTheClassifierThatIsLeft(t *testing.T) {
 
 // A flush that the bus does not carry is told by the next verdict.
 func TestAFlushThatIsLostIsToldByTheNextVerdict(t *testing.T) {
+	t.Parallel()
 	r, c, alter := followed(t)
 	r.kill(rundir.Lagpoller, 1) // and with it the bus
 	alter("ALTER FUNCTION f() VOLATILE")
@@ -64,6 +67,7 @@ func TestAFlushThatIsLostIsToldByTheNextVerdict(t *testing.T) {
 // A cursor that a function opens, and a setting that it makes, last as long as their
 // transaction, whichever of its statements run where.
 func TestReadOnlyTransactionsKeepWhatFunctionsLeaveInThem(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
@@ -86,5 +90,29 @@ func TestReadOnlyTransactionsKeepWhatFunctionsLeaveInThem(t *testing.T) {
 			t.Errorf("the setting is %q", got)
 		}
 		c.must("COMMIT")
+	}
+}
+
+// What a block or a function makes in its session, by SQL of its own too, the session finds.
+func TestASessionFindsWhatItsBlocksMake(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newCluster(t), nil)
+	for _, c := range []struct{ make, ask, want string }{
+		{"DO $$BEGIN CREATE TEMP TABLE shadowed AS SELECT 'mine'::text AS v; END$$", "SELECT v FROM shadowed", "mine"},
+		{"DO $$BEGIN EXECUTE format('CREATE TEMP TABLE %I AS SELECT %L::text AS v', 'shadowed', 'mine'); END$$", "SELECT v FROM shadowed", "mine"},
+		{"DO $$BEGIN PERFORM set_config('app.mine', 'set', false); END$$", "SELECT current_setting('app.mine', true)", "set"},
+		{"SELECT makes()", "SELECT v FROM shadowed", "made"},
+	} {
+		s := r.connect()
+		s.must(`CREATE TABLE IF NOT EXISTS shadowed AS SELECT 'everybody''s'::text AS v;
+			CREATE OR REPLACE FUNCTION makes() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'CREATE TEMP TABLE shadowed AS SELECT ''made''::text AS v'; END$$`)
+		r.caughtUp()
+		s.must(c.make)
+		for range 3 {
+			if got := s.one(c.ask); got != c.want {
+				t.Errorf("%s: %s gives %q, want %q", c.make, c.ask, got, c.want)
+			}
+		}
+		s.close()
 	}
 }

@@ -110,7 +110,7 @@ type Pool struct {
 	MaxPreparedStatements int `json:"max_prepared_statements"`
 }
 
-// Servers' limits.
+// Servers are the limits of each server.
 type Servers struct {
 	// MaxConnections is the most connections of this host's routers to one server, of
 	// all its pools together, pgpilot's own not counted. 0: no limit but the pools'.

@@ -46,6 +46,11 @@ func (c *Conn) Abandon() {
 	_ = c.conn.CloseWrite()
 }
 
+// ErrCrowded reports that nothing has been sent, since more descriptors of this user are on
+// their way, in whichever processes, than each of them may have open (unix(7):
+// ETOOMANYREFS). The connection is as good as before; receivers make room.
+var ErrCrowded = errors.New("too many descriptors are on their way: try again when some have arrived, or raise the limit of open files")
+
 // sendTimeout bounds a send: a peer that does not read for this long is stuck.
 const sendTimeout = 5 * time.Second
 
@@ -90,7 +95,10 @@ func (c *Conn) send(t Type, body []byte, fds []int) error {
 	if c.err != nil {
 		return c.err
 	}
-	if err := c.writeLocked(b, fds); err != nil {
+	switch err := c.writeLocked(b, fds); {
+	case errors.Is(err, ErrCrowded):
+		return fmt.Errorf("send %q message: %w", t, err)
+	case err != nil:
 		c.err = fmt.Errorf("send %q message: %w", t, err)
 		return c.err
 	}
@@ -103,6 +111,9 @@ func (c *Conn) writeLocked(b []byte, fds []int) error {
 	}
 	if len(fds) > 0 {
 		n, _, err := c.conn.WriteMsgUnix(b, unix.UnixRights(fds...), nil)
+		if errors.Is(err, unix.ETOOMANYREFS) {
+			return ErrCrowded
+		}
 		if err != nil {
 			return err
 		}
@@ -117,10 +128,11 @@ func (c *Conn) writeLocked(b []byte, fds []int) error {
 
 // Receive reads the next message. It returns io.EOF when the peer has closed the
 // connection between messages. The caller owns the message's descriptors; those
-// of a message that cannot be read are closed.
+// of a message that cannot be read are closed, and so are all of one some of whose
+// descriptors this process had no room for.
 func (c *Conn) Receive() (*Message, error) {
 	var header [headerSize]byte
-	fds, err := c.readHeader(header[:])
+	fds, lost, err := c.readHeader(header[:])
 	if err != nil {
 		CloseFDs(fds)
 		return nil, err
@@ -135,11 +147,14 @@ func (c *Conn) Receive() (*Message, error) {
 		CloseFDs(fds)
 		return nil, fmt.Errorf("receive %q message: %w", header[4], err)
 	}
-	return &Message{Type: Type(header[4]), Body: body, FDs: fds}, nil
+	if lost {
+		CloseFDs(fds)
+		fds = nil
+	}
+	return &Message{Type: Type(header[4]), Body: body, FDs: fds, Lost: lost}, nil
 }
 
-func (c *Conn) readHeader(header []byte) ([]int, error) {
-	var fds []int
+func (c *Conn) readHeader(header []byte) (fds []int, lost bool, err error) {
 	oob := make([]byte, unix.CmsgSpace(MaxFDs*4))
 	for got := 0; got < headerSize; {
 		n, oobn, flags, _, err := c.conn.ReadMsgUnix(header[got:], oob) // sets MSG_CMSG_CLOEXEC
@@ -147,24 +162,25 @@ func (c *Conn) readHeader(header []byte) ([]int, error) {
 			more, perr := parseRights(oob[:oobn])
 			fds = append(fds, more...)
 			if perr != nil {
-				return fds, perr
+				return fds, false, perr
 			}
 		}
+		// The kernel cuts them off where the room for them ends, here or in the process.
+		cut := flags&unix.MSG_CTRUNC != 0
 		switch {
 		case err != nil:
-			return fds, fmt.Errorf("receive message: %w", err)
-		case flags&unix.MSG_CTRUNC != 0:
-			return fds, errors.New("receive message: it carries more descriptors than allowed, or this process has no free ones (raise its file limit)")
-		case len(fds) > MaxFDs:
-			return fds, fmt.Errorf("receive message: it carries %d descriptors, more than %d", len(fds), MaxFDs)
+			return fds, false, fmt.Errorf("receive message: %w", err)
+		case len(fds) > MaxFDs, cut && len(fds) == MaxFDs:
+			return fds, false, fmt.Errorf("receive message: it carries more than %d descriptors", MaxFDs)
 		case n == 0 && got == 0:
-			return fds, io.EOF
+			return fds, false, io.EOF
 		case n == 0:
-			return fds, fmt.Errorf("receive message: %w", io.ErrUnexpectedEOF)
+			return fds, false, fmt.Errorf("receive message: %w", io.ErrUnexpectedEOF)
 		}
+		lost = lost || cut
 		got += n
 	}
-	return fds, nil
+	return fds, lost, nil
 }
 
 func parseRights(oob []byte) ([]int, error) {

@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -44,6 +45,10 @@ const (
 	// TypeMoved (router to listener) says that sessions have left the router for somewhere
 	// else than this listener. Body: Moved.
 	TypeMoved Type = 'M'
+	// TypeArrived (listener to router) says that nothing has to be waited for any more on behalf
+	// of sessions that the listener has taken: another router has them, there is none, or they
+	// have ended. Only those whose Hello says so send it. Body: Arrived.
+	TypeArrived Type = 'P'
 	// TypeStopping (router to listener) says that the router takes no more sessions and
 	// gives away those that it has. It has no body.
 	TypeStopping Type = 'Q'
@@ -71,21 +76,6 @@ type Share struct {
 	// lock file of the Unix socket and "metrics" listens on the address for metrics. It is
 	// empty in a request, and in the answer of a listener that has something else.
 	Kinds []string `json:"kinds,omitempty"`
-}
-
-// Hello introduces a service to its peer.
-type Hello struct {
-	V       int    `json:"v"`
-	Service string `json:"service"`
-	ID      string `json:"id"`
-	// Sessions are those a router owns at this moment, by id, so that a listener
-	// that has restarted knows its limits exactly.
-	Sessions []string `json:"sessions,omitempty"`
-	// Answers says that cancel requests that have a number are answered. Those of earlier
-	// releases do not.
-	Answers bool `json:"answers_cancels,omitempty"`
-	// Parks says that a listener takes sessions back, for another router.
-	Parks bool `json:"parks,omitempty"`
 }
 
 // Cancel is a request to cancel what a session runs.
@@ -131,13 +121,24 @@ type Moved struct {
 	Sessions []string `json:"sessions"`
 }
 
+// Arrived names sessions that are not on their way any more.
+type Arrived struct {
+	Sessions []string `json:"sessions"`
+}
+
 // Message is one message with the descriptors that came with it. Whoever gets a
 // Message from Receive owns its descriptors.
 type Message struct {
 	Type Type
 	Body []byte
 	FDs  []int
+	// Lost says that descriptors have come with it for which this process had no room. FDs
+	// is empty then.
+	Lost bool
 }
+
+// ErrLost is what to say of a session whose descriptors are lost.
+var ErrLost = errors.New("there are no free file descriptors for it here: raise the limit of open files")
 
 // Unmarshal reads a JSON body.
 func (m *Message) Unmarshal(v any) error {

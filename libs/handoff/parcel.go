@@ -72,7 +72,7 @@ func (p *Parcel) Canceled() ([]byte, error) {
 		return nil, fmt.Errorf("mark session record: %w", err)
 	}
 	if err := json.Unmarshal(all["live"], &live); err != nil || live == nil {
-		return p.payload, nil
+		return p.payload, nil //nolint:nilerr // there is no place for the mark
 	}
 	live["canceled"] = json.RawMessage("true")
 	var err error

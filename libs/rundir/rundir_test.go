@@ -13,6 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 )
 
 // tempDir is a temporary folder whose path leaves room for a socket's name, which
@@ -346,4 +350,32 @@ func TestTakenNameIsNotTakenBack(t *testing.T) {
 	if again, err := socks[0].restore(); again || err != nil {
 		t.Errorf("the first owner takes the name back: %v, %v", again, err)
 	}
+}
+
+// A process without free descriptors accepts a connection when it has some again.
+func TestAcceptWaitsForRoom(t *testing.T) {
+	c, err := open(t).Claim(Router, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l, err := c.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(peer)
+	if err := unix.Connect(peer, &unix.SockaddrUnix{Name: l.Addr().String()}); err != nil {
+		t.Fatal(err)
+	}
+	restore := handofftest.Exhaust(t, 0)
+	time.AfterFunc(2*acceptAgain, restore) // it has been tried in vain by then
+	u, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Close()
 }

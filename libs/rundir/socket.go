@@ -7,6 +7,9 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Socket is a listening socket of the run directory. Somebody may remove its name; then it is
@@ -50,17 +53,26 @@ func openSocket(path string) (l listening, err error) {
 	return l, nil
 }
 
-// AcceptUnix waits for a connection. The error is net.ErrClosed after Close.
+// acceptAgain is when a connection is accepted again for which there was no room.
+const acceptAgain = 50 * time.Millisecond
+
+// AcceptUnix waits for a connection, and for a free descriptor for it: a process that has none
+// still has its work, which its peers wait for. The error is net.ErrClosed after Close.
 func (s *Socket) AcceptUnix() (*net.UnixConn, error) {
 	for {
 		s.mu.Lock()
 		now := s.state
 		s.mu.Unlock()
 		c, err := now.socket.AcceptUnix()
-		if err == nil || now.closed || !errors.Is(err, net.ErrClosed) {
+		switch {
+		case err == nil || now.closed:
 			return c, err
+		case errors.Is(err, net.ErrClosed): // another socket has taken its place, or it is closed for good
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+			time.Sleep(acceptAgain)
+		default:
+			return nil, err
 		}
-		// Another socket has taken its place, or it is closed for good.
 	}
 }
 

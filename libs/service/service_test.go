@@ -359,7 +359,9 @@ func TestSystemdIsTold(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		b := make([]byte, 64)
-		l.SetReadDeadline(time.Now().Add(patience))
+		if err := l.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
 		n, err := l.Read(b)
 		if err != nil || string(b[:n]) != want {
 			t.Fatalf("got %q, %v; want %q", b[:n], err, want)

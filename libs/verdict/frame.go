@@ -25,7 +25,7 @@ const (
 // difference between the versions here.
 const firstDetail Version = 4
 
-func (v Version) understood() bool { return Oldest <= v && v <= Newest }
+func (f Version) understood() bool { return Oldest <= f && f <= Newest }
 
 const (
 	// maxDatabase bounds the database name. PostgreSQL cuts names at 63 bytes; what
@@ -231,7 +231,7 @@ func (r *ResponseReader) Next() (id uint64, v Verdict, err error) {
 	if _, err := io.ReadFull(r.r, b); err != nil {
 		return 0, Verdict{}, fmt.Errorf("read response: %w", unexpected(err))
 	}
-	id = binary.BigEndian.Uint64(b[:])
+	id = binary.BigEndian.Uint64(b)
 	if r.version = Version(b[8]); !r.version.understood() {
 		return id, Verdict{}, ErrVersion
 	}

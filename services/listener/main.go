@@ -89,7 +89,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	}
 	host := &sibling.Host{Has: addresses(cfg), Parked: fleet, Log: env.Log, Share: func() ([]string, []int, error) {
 		if ctx.Err() != nil {
-			return nil, nil, nil // they are being closed
+			return nil, nil, nil //nolint:nilerr // they are being closed
 		}
 		return open.Share(page)
 	}}

@@ -22,7 +22,7 @@ func (r *Results) page(w io.Writer, charts []chart) {
 	fmt.Fprintf(w, "Load average when groups began: median %.1f. Processor time used by others than the benchmark: median %.0f %%.\n\n",
 		r.Load.Mid, 100*r.Foreign.Mid)
 	fmt.Fprintf(w, "At most %d connections to servers for each target that can share them. ", h.Plan.Connections)
-	io.WriteString(w, `PgBouncer and direct clients use the primary
+	_, _ = io.WriteString(w, `PgBouncer and direct clients use the primary
 only, pgpool-II and pgpilot read on two replicas. Servers, targets and generator share the machine, and fsync is off. Ratios
 are medians of pairs that were measured one right after the other, with 95 % confidence intervals; a ratio without one has
 fewer than six rounds. Latencies of cases without a rate are those of a saturated machine.

@@ -83,7 +83,7 @@ func (p *process) accepts(ctx context.Context, address string) error {
 		select {
 		case <-p.exited:
 			text, _ := os.ReadFile(p.log)
-			return fmt.Errorf("%s ended at once (%v):\n%s", p.name, p.err, text)
+			return fmt.Errorf("%s ended at once (%v):\n%s", p.name, p.err, text) //nolint:errorlint // it may have ended well
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s to listen: %w", p.name, ctx.Err())
 		case <-tick.C:

@@ -17,8 +17,9 @@ const schema = "client_pq"
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := run(ctx); err != nil {
+	err := run(ctx)
+	cancel()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -263,7 +264,7 @@ func copies(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	in, err := tx.PrepareContext(ctx, pq.CopyInSchema(schema, "v", "id", "n", "word"))
+	in, err := tx.PrepareContext(ctx, pq.CopyInSchema(schema, "v", "id", "n", "word")) //nolint:staticcheck // most programs copy so
 	if err != nil {
 		return err
 	}

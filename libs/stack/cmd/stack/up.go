@@ -122,7 +122,7 @@ func (cmd command) checkLabPorts(ctx context.Context) error {
 			ports = append(ports, port)
 		}
 	case err != nil:
-		return nil // its start will say what is wrong
+		return nil //nolint:nilerr // its start will say what is wrong
 	default:
 		advice = "or remove the local cluster with make down and give the next one " + otherwise
 		for _, m := range c.Members() {

@@ -118,7 +118,7 @@ func (b *bodies) sql(s source) (body, error) {
 	case errors.Is(err, ErrNotNow):
 		return body{reason: "has a body that was not parsed yet"}, ErrNotNow
 	case err != nil:
-		return body{reason: "has a body that cannot be parsed"}, nil
+		return body{reason: "has a body that cannot be parsed"}, nil //nolint:nilerr // it is said in the reason
 	default:
 		r := &recorder{major: b.major, parameters: strings.Split(s.parameters, ",")}
 		o := judge.Body(tree, r)
@@ -161,6 +161,10 @@ func (r *recorder) Function(schema, name string, arguments int) judge.Standing {
 
 func (r *recorder) Others(schema, name string, arguments int) judge.Standing {
 	return r.note(use{useOthers, schema, name, arguments})
+}
+
+func (r *recorder) Block(string, string) judge.Standing {
+	return judge.Standing{Effects: verdict.Unproven}
 }
 
 func (r *recorder) Parameter(name string) bool { return slices.Contains(r.parameters, name) }

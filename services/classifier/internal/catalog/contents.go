@@ -33,15 +33,9 @@ const (
 	inDefault    = 2604
 )
 
-// Classes of the classifier's own, beside those.
-const (
-	// inWrite is what a write to a relation runs, by the relation's number.
-	inWrite = 1
-	// inTypeDefault is the default value of a domain, inCheck what a policy checks of
-	// new rows.
-	inTypeDefault = 2
-	inCheck       = 3
-)
+// inWrite is a class of the classifier's own, beside those: what a write to a relation
+// runs, by the relation's number.
+const inWrite = 1
 
 // definition is the number in inWrite of what changes the catalog.
 const definition = 0

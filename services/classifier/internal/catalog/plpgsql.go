@@ -27,7 +27,7 @@ func plpgsql(text string, volatile bool) body {
 	}
 	for i, w := range r.words {
 		if reason := r.word(i, w); reason != "" {
-			return body{reason: reason, effects: r.effects}
+			return body{reason: reason, effects: r.effects | r.made()}
 		}
 		if !volatile && isName(w.kind) && judge.OwnColumn(w.text) {
 			return body{reason: "looks at the column " + w.text}
@@ -36,7 +36,7 @@ func plpgsql(text string, volatile bool) body {
 	if volatile {
 		for i := range r.words {
 			if reason := r.command(i); reason != "" {
-				return body{reason: reason, effects: r.effects}
+				return body{reason: reason, effects: r.effects | r.made()}
 			}
 		}
 	}
@@ -61,7 +61,7 @@ type reader struct {
 }
 
 // word is a token that is no comment: a folded word, the name in a quoted
-// identifier, or the text of anything else.
+// identifier, the value of a string, or the text of anything else.
 type word struct {
 	kind sqltoken.Kind
 	text string
@@ -109,6 +109,10 @@ func (r *reader) scan() bool {
 			}
 		case t.Kind == sqltoken.UnicodeIdent:
 			return false
+		case t.Kind == sqltoken.String:
+			if value, ok := r.lexer.AppendString(nil, t); ok {
+				w.text = string(value)
+			}
 		}
 		if isName(w.kind) && len(w.text) > longestName {
 			w.text = clip(w.text)
@@ -167,6 +171,45 @@ func clip(name string) string {
 
 func isName(k sqltoken.Kind) bool { return k == sqltoken.Word || k == sqltoken.QuotedIdent }
 
+// made gives the effects of the SQL that a body makes itself, as far as they can be
+// guessed: nothing of what it runs is proven anyway, but what the session finds in its
+// connection afterwards is to be there. Temporary objects and what is set are looked for,
+// in the body and at the beginnings of its strings.
+func (r *reader) made() (e verdict.Effect) {
+	for i, w := range r.words {
+		if w.kind != sqltoken.String {
+			if (w.is("temp", "temporary") && r.at(i-1).is("create", "local", "global", "replace", "into")) || isName(w.kind) && strings.HasPrefix(w.text, "pg_temp") {
+				e |= verdict.Session
+			}
+			continue
+		}
+		text := strings.ToLower(strings.TrimSpace(w.text))
+		first, rest, _ := strings.Cut(text, " ")
+		switch second, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " "); {
+		case first == "create" && (temporary[second] || temporary[thirdWord(rest)]), strings.Contains(text, "pg_temp"),
+			first == "set" && second != "local" && second != "constraints" && second != "transaction",
+			first == "reset", first == "listen", first == "load", first == "prepare":
+			e |= verdict.Session
+		}
+	}
+	return e
+}
+
+var temporary = wordSet("temp temporary")
+
+// thirdWord gives the last of the three words that a text may begin with, as in "or
+// replace temp" and "local temp".
+func thirdWord(text string) string {
+	words := strings.Fields(text)
+	switch {
+	case len(words) > 2 && words[0] == "or":
+		return words[2]
+	case len(words) > 1:
+		return words[1]
+	}
+	return ""
+}
+
 // opens reports whether an OPEN begins at the token, if it can begin a statement there:
 // behind THEN and ELSE it may also be a column of that name.
 func (r *reader) opens(i int) bool {
@@ -180,7 +223,7 @@ func (r *reader) opens(i int) bool {
 // begins reports whether a statement begins behind a token, for sure ("PL/pgSQL",
 // "Structure of PL/pgSQL", "Control Structures").
 func begins(before word) bool {
-	return before.text == "" || before.is(";", "begin", "loop") || before.kind == sqltoken.Operator && strings.HasSuffix(before.text, ">>")
+	return before == word{} || before.is(";", "begin", "loop") || before.kind == sqltoken.Operator && strings.HasSuffix(before.text, ">>")
 }
 
 // endsWithTransaction reports whether a call of set_config has the keyword TRUE as

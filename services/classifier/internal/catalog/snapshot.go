@@ -149,6 +149,25 @@ func (s *Snapshot) Others(schema, name string, arguments int) (worst judge.Stand
 	return worst
 }
 
+// Block implements judge.Catalog.
+func (s *Snapshot) Block(language, text string) (found judge.Standing) {
+	if language != "plpgsql" {
+		return judge.Standing{Effects: verdict.Unproven}
+	}
+	b := plpgsql(text, true)
+	found.Effects = b.effects | s.defining.Effects
+	if b.reason != "" {
+		found.Effects |= verdict.Unproven
+	}
+	for _, u := range b.uses {
+		found.Effects |= s.standing(u, "").Effects
+		if b.writes && u.kind == useWord {
+			found.Effects |= s.standing(use{kind: useWritten, name: u.name}, "").Effects
+		}
+	}
+	return found
+}
+
 // Parameter implements judge.Catalog.
 func (s *Snapshot) Parameter(string) bool { return false }
 

@@ -35,6 +35,9 @@ type Catalog interface {
 	// may stand for and that are not PostgreSQL's own: the zero Standing if there is none,
 	// and one that is not Harmless if there is any.
 	Others(schema, name string, arguments int) Standing
+	// Block is asked about the text of a block (DO): only the effects of what it may run
+	// count.
+	Block(language, text string) Standing
 	// Parameter reports whether a name in the text is that of a parameter of the function
 	// whose body it is, so that a name behind it may be a call with its value.
 	Parameter(name string) bool

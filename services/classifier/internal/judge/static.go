@@ -45,6 +45,9 @@ func (s Static) Attribute(name string, row bool) Standing {
 // Others implements Catalog: users' functions are not known.
 func (Static) Others(string, string, int) Standing { return Standing{} }
 
+// Block implements Catalog.
+func (Static) Block(string, string) Standing { return Standing{Effects: verdict.Unproven} }
+
 // Parameter implements Catalog.
 func (Static) Parameter(string) bool { return false }
 
@@ -66,8 +69,7 @@ func (s Static) Type(schema, name string) Standing {
 
 // Relation implements Catalog: only PostgreSQL's own are known.
 func (s Static) Relation(schema, name string) Standing {
-	switch {
-	case schema == systemSchema || schema == "" && strings.HasPrefix(name, "pg_"):
+	if schema == systemSchema || schema == "" && strings.HasPrefix(name, "pg_") {
 		if SystemRelation(name) {
 			return Standing{}
 		}

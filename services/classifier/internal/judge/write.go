@@ -30,6 +30,8 @@ func (f *finder) write(m protoreflect.Message) {
 		if n.GetBehavior() == pgquery.DropBehavior_DROP_CASCADE {
 			f.effects |= verdict.Unproven // triggers of tables that are not named
 		}
+	case *pgquery.DoStmt:
+		f.block(n)
 	case *pgquery.IntoClause:
 		f.made, f.defines = n.GetRel(), true
 	case *pgquery.RefreshMatViewStmt:
@@ -56,6 +58,20 @@ func (f *finder) write(m protoreflect.Message) {
 	case *pgquery.AlterTableStmt:
 		f.swept(n.GetRelation())
 	}
+}
+
+// block notes what a DO may run. Its text is its own, since it has no template.
+func (f *finder) block(n *pgquery.DoStmt) {
+	language, text := "plpgsql", ""
+	for _, arg := range n.GetArgs() {
+		switch value := arg.GetDefElem().GetArg().GetString_().GetSval(); arg.GetDefElem().GetDefname() {
+		case "language":
+			language = value
+		case "as":
+			text = value
+		}
+	}
+	f.effects |= f.catalog.Block(language, text).Effects
 }
 
 // written notes what a statement may run by writing a relation.

@@ -114,12 +114,8 @@ func TestNewsOfAParkedSession(t *testing.T) {
 	a, b := s.router("a", "x"), s.router("b")
 	b.tell(handoff.TypeBegan, "x") // by way of another listener
 	s.heard(b)
-	if err := b.Send(handoff.TypeStopping, struct{}{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	b.stops()
+	a.stops()
 	s.heard(a)
 	b.gives("x", handoff.TypeAck, nil)
 	a.tell(handoff.TypeMoved, "x")

@@ -47,25 +47,37 @@ func (f *Fleet) Cancel(ctx context.Context, key handoff.CancelKey, over func(fou
 	defer stop()
 	var sends sync.WaitGroup
 	defer sends.Wait()
+	over(f.find(ctx, key, &sends))
+	stop() // who has not answered yet need not
+}
+
+// find has the request acted on by whoever has the session, and reports whether somebody has.
+func (f *Fleet) find(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found bool) {
 	for round := 1; ; round++ {
 		moves := f.moves()
-		found := f.cancelParked(ctx, key, &sends) || f.cancelElsewhere(ctx, key, &sends)
+		found, _ := f.cancelParked(ctx, key, sends)
+		found = found || f.cancelElsewhere(ctx, key, sends)
 		if found || ctx.Err() != nil || round == maxRounds || f.moves() == moves {
-			over(found)
-			stop() // who has not answered yet need not
-			return
+			return found
 		}
 		// A session has moved meanwhile: it may be where was asked before it came.
 	}
 }
 
 // cancelElsewhere asks the routers and the other listeners at once: one of either that hangs
-// must not keep the others from being asked.
+// must not keep the others from being asked. A listener that does not have the session may
+// have given it to a router after that was asked, and the news of that may still be on its
+// way.
 func (f *Fleet) cancelElsewhere(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found bool) {
 	answers := make(chan bool, 2)
-	sends.Go(func() { answers <- f.kin.Cancel(ctx, key) })
+	others := false
+	sends.Go(func() {
+		var found bool
+		found, others = f.kin.Cancel(ctx, key)
+		answers <- found
+	})
 	sends.Go(func() { answers <- f.cancelAtRouters(ctx, key, sends) })
-	return <-answers || <-answers
+	return <-answers || <-answers || others && ctx.Err() == nil && f.cancelAtRouters(ctx, key, sends) //nolint:staticcheck // two answers
 }
 
 // maxRounds is how often a session is looked for of which nobody knows, while others move.
@@ -82,13 +94,14 @@ func (f *Fleet) answerCancel(l *link, request uint64, found bool) {
 }
 
 // CancelParked has a cancel request acted on if its session is parked here, as Cancel
-// does.
+// does, or was given away from here meanwhile.
 func (f *Fleet) CancelParked(ctx context.Context, key handoff.CancelKey) (found bool) {
 	ctx, stop := context.WithTimeout(ctx, cancelWait)
 	defer stop()
 	var sends sync.WaitGroup
 	defer sends.Wait()
-	return f.cancelParked(ctx, key, &sends)
+	found, gone := f.cancelParked(ctx, key, &sends)
+	return found || gone && f.find(ctx, key, &sends)
 }
 
 // moves counts the sessions that have come to somebody.
@@ -166,18 +179,24 @@ func (f *Fleet) canceled(l *link, a handoff.Canceled) {
 // cancelParked looks for the session among those that are parked. The request was meant
 // for what the client had sent by then, and that nobody has looked at yet: it travels with
 // the session for that, or is dropped if there is nothing. A router that the session is
-// being offered to hears of it behind the record: it may have the session, or not.
-func (f *Fleet) cancelParked(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found bool) {
+// being offered to hears of it behind the record: it may have the session, or not. Where
+// another listener is being offered it, its answer is waited for: gone says that it has
+// been taken, and the request is to be made there, or wherever it has gone on to.
+func (f *Fleet) cancelParked(ctx context.Context, key handoff.CancelKey, sends *sync.WaitGroup) (found, gone bool) {
 	f.state.Lock()
 	p := f.parkedWithLocked(key)
 	if p == nil {
 		f.state.Unlock()
-		return false
+		return false, false
 	}
 	p.canceled = p.canceled || p.Unread || readable(p.fds[0])
+	if g := p.gift; g != nil && p.canceled && !p.told {
+		f.state.Unlock()
+		return f.awaitGift(ctx, g)
+	}
 	if p.to == nil {
 		f.state.Unlock()
-		return true
+		return true, false
 	}
 	to := p.to
 	c, requests := f.requestLocked([]*link{to})
@@ -188,7 +207,7 @@ func (f *Fleet) cancelParked(ctx context.Context, key handoff.CancelKey, sends *
 	}
 	f.state.Unlock()
 	f.awaitCancel(ctx, c, requests)
-	return true
+	return true, false
 }
 
 // parkedWithLocked gives the parked session with the cancel key, nil for none.

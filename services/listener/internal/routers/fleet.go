@@ -52,6 +52,8 @@ type Fleet struct {
 	// places bounds how many parked sessions look for a router at a time: all the others
 	// would only be woken with them.
 	places chan struct{}
+	// gifts bounds how many are being offered to other listeners.
+	gifts chan struct{}
 	// work are the goroutines of parked sessions; they end with life, which is Run's.
 	work sync.WaitGroup
 	life context.Context
@@ -88,7 +90,7 @@ func New(dir *rundir.Dir, id string, book Book, reg prometheus.Registerer, log *
 	f := &Fleet{dir: dir, id: id, book: book, log: log, metrics: metrics{
 		handovers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgpilot_listener_handoffs_total",
-			Help: "Attempts to hand a session to a router, by result: acknowledged, refused, lost (the router went away), unanswered.",
+			Help: "Attempts to hand a session to a router, by result: acknowledged, refused, lost (the router went away), unanswered, postponed (too many descriptors were on their way).",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "pgpilot_listener_handoff_duration_seconds",
@@ -106,7 +108,7 @@ func New(dir *rundir.Dir, id string, book Book, reg prometheus.Registerer, log *
 	}}
 	f.kin = sibling.NewKin(dir, id, log)
 	f.taking, f.refuse = context.WithCancel(context.Background())
-	f.places = make(chan struct{}, window)
+	f.places, f.gifts = make(chan struct{}, window), make(chan struct{}, giftsAtOnce)
 	f.state.links = map[*link]struct{}{}
 	f.state.parked = map[string]*parked{}
 	f.state.away = map[string]time.Time{}

@@ -36,6 +36,10 @@ func (f *Fleet) HandOver(ctx context.Context, r *handoff.Record, fd int) error {
 	return err
 }
 
+// postponement is when a session is offered again for which too many others were on their
+// way.
+const postponement = 10 * time.Millisecond
+
 // passing is a session on its way to a router.
 type passing struct {
 	session string
@@ -75,11 +79,19 @@ func (f *Fleet) handOver(ctx context.Context, p *passing) (*link, error) {
 			f.metrics.duration.Observe(time.Since(began).Seconds())
 			return l, nil
 		}
-		p.passed[l] = true
 		if p.stays != nil {
 			if err := p.stays(); err != nil {
 				return nil, err
 			}
+		}
+		if a != postponed {
+			p.passed[l] = true
+			continue
+		}
+		select { // others arrive meanwhile
+		case <-time.After(postponement):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrNoRouter, context.Cause(ctx))
 		}
 	}
 }
@@ -159,7 +171,12 @@ func (f *Fleet) choose(session string, passed map[*link]bool) choice {
 // silent is given up: whatever it acknowledged until then still counts. Nothing else ends
 // the wait: others are on their way over the same connection.
 func (f *Fleet) offer(l *link, p *passing, payload []byte, answers <-chan answer) answer {
-	if err := l.conn.SendEncoded(payload, p.fds...); err != nil {
+	switch err := l.conn.SendEncoded(payload, p.fds...); {
+	case errors.Is(err, handoff.ErrCrowded):
+		f.log.Debug("session is handed over later", obs.KeySession, p.session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
+		f.unreserve(l, p.session)
+		return postponed
+	case err != nil:
 		f.log.Warn("session was not handed over", obs.KeySession, p.session, obs.KeyPeer, "router."+l.id, obs.KeyError, err)
 		l.abandon()
 		return <-answers // leave settles it

@@ -64,6 +64,50 @@ func (s *stage) cancels() chan bool {
 // idle is a change of a session that makes it one whose client waits for nothing.
 func idle(r *handoff.Record) { r.Unread = nil }
 
+// asked waits for a cancel request.
+func (r *router) asked() (c handoff.Cancel) {
+	r.t.Helper()
+	if err := r.expect(handoff.TypeCancel).Unmarshal(&c); err != nil || c.PID != key.PID || c.Request == 0 {
+		r.t.Fatalf("asked for %+v, %v", c, err)
+	}
+	return c
+}
+
+// answers says that the request is over, and whether its session is there.
+func (r *router) answers(c handoff.Cancel, found bool) {
+	r.t.Helper()
+	if err := r.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: found}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// leaves asks for the end of a session.
+func (r *router) leaves(session string) {
+	r.t.Helper()
+	if err := r.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{session}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// toLeave waits until the end of the session is asked for.
+func (r *router) toLeave(session string) {
+	r.t.Helper()
+	var leave handoff.Leave
+	if err := r.expect(handoff.TypeLeave).Unmarshal(&leave); err != nil || !slices.Equal(leave.Sessions, []string{session}) {
+		r.t.Errorf("asked to end %+v, %v", leave, err)
+	}
+}
+
+// takes waits for a session, takes it and gives its record's message, whose descriptors are
+// closed.
+func (r *router) takes() *handoff.Message {
+	r.t.Helper()
+	m := r.expect(handoff.TypeSession)
+	handoff.CloseFDs(m.FDs)
+	r.ack(m)
+	return m
+}
+
 func canceled(t *testing.T, m *handoff.Message) bool {
 	t.Helper()
 	r, err := handoff.DecodeRecord(m.Body)
@@ -99,13 +143,9 @@ func TestCancelRequestsForParkedSessions(t *testing.T) {
 			if _, err := unix.Write(client, []byte("what comes behind")); err != nil {
 				t.Fatal(err)
 			}
-			b := s.router("b")
-			m := b.expect(handoff.TypeSession)
-			defer handoff.CloseFDs(m.FDs)
-			if got := canceled(t, m); got != c.want {
+			if got := canceled(t, s.router("b").takes()); got != c.want {
 				t.Errorf("canceled: %v, want %v", got, c.want)
 			}
-			b.ack(m)
 		})
 	}
 }
@@ -124,29 +164,20 @@ func TestCancelRequestsFollowTheSession(t *testing.T) {
 		t.Error("it is canceled before anybody has asked for that")
 	}
 	over := s.cancels()
-	var c handoff.Cancel
-	if err := b.expect(handoff.TypeCancel).Unmarshal(&c); err != nil || c.PID != key.PID || c.Request == 0 {
-		t.Fatalf("%+v, %v", c, err)
-	}
+	c := b.asked()
 	select {
 	case <-over:
 		t.Error("the request is over before the router has answered it")
 	default:
 	}
 	b.refuse(m)
-	if err := b.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request}); err != nil {
-		t.Fatal(err)
-	}
+	b.answers(c, false)
 	if !<-over {
 		t.Error("its session is not found")
 	}
-	next := s.router("c")
-	m = next.expect(handoff.TypeSession)
-	defer handoff.CloseFDs(m.FDs)
-	if !canceled(t, m) {
+	if !canceled(t, s.router("c").takes()) {
 		t.Error("the request is lost")
 	}
-	next.ack(m)
 }
 
 // A router that sends a request on hears when it is over.
@@ -156,18 +187,8 @@ func TestCancelRequestsOfRouters(t *testing.T) {
 	if err := a.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: key, Request: 5}); err != nil {
 		t.Fatal(err)
 	}
-	answer := func(r *router, found bool) {
-		t.Helper()
-		var c handoff.Cancel
-		if err := r.expect(handoff.TypeCancel).Unmarshal(&c); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: found}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	answer(a, false) // it has gone
-	answer(b, true)
+	a.answers(a.asked(), false) // it has gone
+	b.answers(b.asked(), true)
 	var got handoff.Canceled
 	if err := a.expect(handoff.TypeCanceled).Unmarshal(&got); err != nil || got.Request != 5 || !got.Found {
 		t.Errorf("%+v, %v", got, err)
@@ -179,26 +200,13 @@ func TestCancelRequestsLookAgain(t *testing.T) {
 	s := newStage(t)
 	a, b := s.router("a", "x"), s.router("b")
 	over := s.cancels()
-	asked := func(r *router) (c handoff.Cancel) {
-		t.Helper()
-		if err := r.expect(handoff.TypeCancel).Unmarshal(&c); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	answer := func(r *router, c handoff.Cancel, found bool) {
-		t.Helper()
-		if err := r.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: found}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	atA := asked(a)
-	answer(b, asked(b), false)
+	atA := a.asked()
+	b.answers(b.asked(), false)
 	b.tell(handoff.TypeBegan, "x") // from a, by way of another listener
 	s.heard(b)
-	answer(a, atA, false)
-	answer(b, asked(b), true)
-	answer(a, asked(a), false)
+	a.answers(atA, false)
+	b.answers(b.asked(), true)
+	a.answers(a.asked(), false)
 	if !<-over {
 		t.Error("it is not found where it has gone")
 	}
@@ -233,15 +241,7 @@ func TestParkedSessionsGoToAnotherListener(t *testing.T) {
 		t.Errorf("it comes with %d descriptors, canceled: %v", len(m.FDs), canceled(t, m))
 	}
 	b.ack(m)
-	for i, far := range []int{client, server} {
-		if _, err := unix.Write(m.FDs[i], []byte("hi")); err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 2)
-		if n, err := unix.Read(far, buf); n != 2 || err != nil {
-			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
-		}
-	}
+	connected(t, m.FDs, client, server)
 	handoff.CloseFDs(m.FDs)
 	two.counts("x", "y")
 }
@@ -254,11 +254,7 @@ func TestParkedSessionsStayWhereTheyAre(t *testing.T) {
 	a[one].gives("x", handoff.TypeAck, nil)
 	two.Refuse()
 	one.Refuse()
-	ends := one.routerOf([]*stage{one, two}, "b")
-	b := ends[one]
-	m := b.expect(handoff.TypeSession)
-	handoff.CloseFDs(m.FDs)
-	b.ack(m)
+	one.routerOf([]*stage{one, two}, "b")[one].takes()
 	one.Empty(t.Context())
 	one.await("the router has it", func() bool { return slices.Contains(one.sessionsOf("b"), "x") })
 }
@@ -293,25 +289,17 @@ func TestSessionsOnTheirWayEnd(t *testing.T) {
 	m := b.expect(handoff.TypeSession)
 	handoff.CloseFDs(m.FDs)
 	s.Leave(t.Context(), []string{"x"})
-	b.expect(handoff.TypeLeave) // which came too early for it
+	b.toLeave("x") // which came too early for it
 	b.ack(m)
-	var leave handoff.Leave
-	if err := b.expect(handoff.TypeLeave).Unmarshal(&leave); err != nil || !slices.Equal(leave.Sessions, []string{"x"}) {
-		t.Errorf("%+v, %v", leave, err)
-	}
+	b.toLeave("x")
 }
 
 // A router that gave a session away which is told to end passes that on.
 func TestRoutersSendOnWhoIsToLeave(t *testing.T) {
 	s := newStage(t)
 	a, b := s.router("a"), s.router("b", "x")
-	if err := a.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{"x"}}); err != nil {
-		t.Fatal(err)
-	}
-	var leave handoff.Leave
-	if err := b.expect(handoff.TypeLeave).Unmarshal(&leave); err != nil || !slices.Equal(leave.Sessions, []string{"x"}) {
-		t.Errorf("%+v, %v", leave, err)
-	}
+	a.leaves("x")
+	b.toLeave("x")
 }
 
 // A request that comes before the record has left is sent behind it.
@@ -333,13 +321,7 @@ func TestCancelRequestsWaitForTheRecord(t *testing.T) {
 		return len(p.behind) == 1
 	})
 	s.follow(p)
-	var c handoff.Cancel
-	if err := b.expect(handoff.TypeCancel).Unmarshal(&c); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Send(handoff.TypeCanceled, handoff.Canceled{Request: c.Request, Found: true}); err != nil {
-		t.Fatal(err)
-	}
+	b.answers(b.asked(), true)
 	if !<-over || !p.canceled {
 		t.Error("it is lost")
 	}

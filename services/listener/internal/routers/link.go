@@ -18,6 +18,8 @@ const (
 	refused      answer = "refused"
 	lost         answer = "lost"
 	unanswered   answer = "unanswered"
+	// postponed: nothing has been sent, since too much is on its way.
+	postponed answer = "postponed"
 )
 
 // link is the connection to one router. Its maps are guarded by the fleet's state.
@@ -71,28 +73,17 @@ func (l *link) greet(id string) (*handoff.Hello, error) {
 	if err := l.sock.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return nil, fmt.Errorf("greet router: %w", err)
 	}
-	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id, Answers: true, Parks: true}); err != nil {
+	if err := l.conn.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id, Answers: true, Parks: true, Tells: true}); err != nil {
 		return nil, err
 	}
-	m, err := l.conn.Receive()
+	h, err := l.conn.Greeted(rundir.Router)
 	if err != nil {
-		return nil, fmt.Errorf("greet router: %w", err)
-	}
-	handoff.CloseFDs(m.FDs)
-	if m.Type != handoff.TypeHello {
-		return nil, fmt.Errorf("greet router: it opened with a %q message", m.Type)
-	}
-	var h handoff.Hello
-	if err := m.Unmarshal(&h); err != nil {
 		return nil, err
-	}
-	if h.V != handoff.ProtocolVersion || h.Service != rundir.Router {
-		return nil, fmt.Errorf("greet router: it is a %s that speaks version %d instead of %d: run services of one release", h.Service, h.V, handoff.ProtocolVersion)
 	}
 	if err := l.sock.SetReadDeadline(time.Time{}); err != nil {
 		return nil, fmt.Errorf("greet router: %w", err)
 	}
-	return &h, nil
+	return h, nil
 }
 
 // abandon gives the connection up: the router's sends fail from now on, what it has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +33,8 @@ type parked struct {
 	fds []int
 	// from is the router that has given it away, nil if another listener has.
 	from *link
-	// stop ends it.
+	// work lasts as long as it is kept; stop ends it.
+	work context.Context
 	stop context.CancelCauseFunc
 	// spot is its place in the lot, nil while it is on its way; only its own goroutine
 	// looks at it.
@@ -48,12 +50,15 @@ type parked struct {
 	behind []uint64
 	// told says that its record has been given with the mark of a cancel request.
 	told bool
+	// gift is the offer of it to other listeners that is under way, nil for none.
+	gift *gift
 }
 
 var (
 	errStopping = errors.New("the listener takes no sessions now")
 	errLeft     = errors.New("one of its connections has ended")
 	errLeave    = errors.New("what carries its client's bytes is going away")
+	errNotYet   = errors.New("there is no router for it")
 )
 
 // receive takes a session that a router gives away. An error ends the connection: then
@@ -76,11 +81,17 @@ func (f *Fleet) take(c *handoff.Conn, from *link, m *handoff.Message) error {
 		return fmt.Errorf("receive session: %w", err)
 	}
 	p := &parked{Parcel: parcel, fds: m.FDs, from: from}
-	ctx, err := f.admit(p)
+	var ctx context.Context
+	if m.Lost {
+		err = handoff.ErrLost
+	} else {
+		ctx, err = f.admit(p)
+	}
 	if err != nil {
 		handoff.CloseFDs(m.FDs)
 		f.log.Info("a session was left where it was", obs.KeySession, p.Session, obs.KeyPeer, p.origin(), obs.KeyReason, err.Error())
-		return c.Send(handoff.TypeRefuse, handoff.SessionRef{Session: p.Session, Reason: err.Error(), Alone: !errors.Is(err, errStopping)})
+		alone := !errors.Is(err, errStopping) && !errors.Is(err, handoff.ErrLost)
+		return c.Send(handoff.TypeRefuse, handoff.SessionRef{Session: p.Session, Reason: err.Error(), Alone: alone})
 	}
 	if err := c.Send(handoff.TypeAck, handoff.SessionRef{Session: p.Session}); err != nil {
 		f.disown(p)
@@ -101,6 +112,9 @@ func (p *parked) origin() string {
 	return "router." + p.from.id
 }
 
+// leaves reports whether it has been told to end.
+func (p *parked) leaves() bool { return errors.Is(context.Cause(p.work), errLeave) }
+
 // admit notes a session that is about to be acknowledged, counts its work, and gives the
 // context of that.
 func (f *Fleet) admit(p *parked) (context.Context, error) {
@@ -116,7 +130,7 @@ func (f *Fleet) admit(p *parked) (context.Context, error) {
 		return nil, errors.New("it is here already")
 	}
 	ctx, stop := context.WithCancelCause(f.life)
-	p.stop = stop
+	p.work, p.stop = ctx, stop
 	f.work.Add(1)
 	f.state.parked[p.Session] = p
 	f.state.moves++
@@ -161,6 +175,11 @@ func (f *Fleet) pass(ctx context.Context, p *parked) {
 	ctx, cancel := context.WithTimeout(ctx, parkTime)
 	defer cancel()
 	log := f.log.With(obs.KeySession, p.Session)
+	arrived := sync.OnceFunc(func() { f.arrived(p) })
+	defer arrived()
+	if p.from != nil && f.fromAlone(p.from) {
+		arrived() // it may take a while
+	}
 	err := f.park(p)
 	if err == nil {
 		err = f.passOn(ctx, p)
@@ -188,7 +207,19 @@ func (f *Fleet) pass(ctx context.Context, p *parked) {
 	f.kin.Ended(context.WithoutCancel(ctx), []string{p.Session})
 }
 
-// passOn gives the session to a router, or to another listener when this one stops.
+// arrived tells the router that has given the session away that it need not wait with others
+// on its behalf.
+func (f *Fleet) arrived(p *parked) {
+	if p.from == nil {
+		return
+	}
+	if err := p.from.conn.Send(handoff.TypeArrived, handoff.Arrived{Sessions: []string{p.Session}}); err != nil {
+		p.from.abandon()
+	}
+}
+
+// passOn gives the session to a router, or to another listener when this one stops. That is
+// asked again and again then, and routers in between.
 func (f *Fleet) passOn(ctx context.Context, p *parked) error {
 	passed := map[*link]bool{}
 	if p.from != nil && !f.fromAlone(p.from) {
@@ -198,45 +229,57 @@ func (f *Fleet) passOn(ctx context.Context, p *parked) error {
 	defer stopSeeking(nil)
 	stop := context.AfterFunc(f.taking, func() { stopSeeking(errStopping) })
 	defer stop()
+	err := f.seek(seeking, p, passed)
+	for errors.Is(err, errNotYet) && ctx.Err() == nil {
+		if taken, err := f.entrust(ctx, p); taken || err != nil {
+			return err
+		}
+		again, stop := context.WithTimeout(ctx, giveAgain)
+		err = f.seek(again, p, passed)
+		stop()
+	}
+	if ctx.Err() != nil && err != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// seek looks for a router. The error is errNotYet if there was none for the session, which is
+// parked as before, until the end of seeking.
+func (f *Fleet) seek(seeking context.Context, p *parked, passed map[*link]bool) error {
 	for {
 		f.state.Lock()
 		joined := f.state.joined
 		f.state.Unlock()
 		err := f.tryRouters(seeking, p, passed)
 		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case seeking.Err() != nil:
-			if taken, err := f.entrust(ctx, p); taken || err != nil {
-				return err
-			}
-			seeking = ctx // a router may still come before the end
-		case errors.Is(err, errPassedOver) && passed[p.from]:
-			delete(passed, p.from) // better there again than nowhere
-		case errors.Is(err, errPassedOver): // others may have more luck in its place
-			passed = map[*link]bool{}
-			select {
-			case <-joined:
-			case <-time.After(askAgain):
-			case <-seeking.Done():
-			}
-		default:
+		case err != nil && seeking.Err() != nil && p.spot != nil:
+			return errNotYet
+		case !errors.Is(err, errPassedOver):
 			return err
+		case passed[p.from]:
+			delete(passed, p.from) // better there again than nowhere
+			continue
+		}
+		clear(passed) // others may have more luck in its place
+		select {
+		case <-joined:
+		case <-time.After(askAgain):
+		case <-seeking.Done():
 		}
 	}
 }
 
-// tryRouters hands the session over, with few others at a time.
-func (f *Fleet) tryRouters(ctx context.Context, p *parked, passed map[*link]bool) error {
+// tryRouters hands the session over, with few others at a time. The end of seeking ends the
+// wait for one.
+func (f *Fleet) tryRouters(seeking context.Context, p *parked, passed map[*link]bool) error {
 	select {
 	case f.places <- struct{}{}:
 		defer func() { <-f.places }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	case <-seeking.Done():
+		return context.Cause(seeking)
 	}
-	to, err := f.handOver(ctx, &passing{
+	to, err := f.handOver(seeking, &passing{
 		session: p.Session, fds: p.fds, absence: parkTime, passed: passed, yields: true,
 		ready: func(to *link) ([]byte, error) { return f.unpark(p, to) },
 		sent:  func() { f.follow(p) },
@@ -247,36 +290,13 @@ func (f *Fleet) tryRouters(ctx context.Context, p *parked, passed map[*link]bool
 			return f.park(p)
 		},
 	})
-	if err == nil && errors.Is(context.Cause(ctx), errLeave) {
+	if err == nil && p.leaves() {
 		// It was told to end when it was on its way.
 		if err := to.conn.Send(handoff.TypeLeave, handoff.Leave{Sessions: []string{p.Session}}); err != nil {
 			to.abandon()
 		}
 	}
 	return err
-}
-
-// entrust gives the session to another listener. An error ends it.
-func (f *Fleet) entrust(ctx context.Context, p *parked) (taken bool, err error) {
-	payload, err := f.unpark(p, nil)
-	if err != nil {
-		return false, err
-	}
-	if !f.kin.Give(ctx, p.Session, payload, p.fds) {
-		return false, f.park(p)
-	}
-	f.state.Lock()
-	f.dropLocked(p)
-	f.state.moves++
-	if !f.hasLocked(p.Session) {
-		f.state.away[p.Session] = time.Now().Add(awayTime)
-	}
-	late := p.canceled && !p.told
-	f.state.Unlock()
-	if late {
-		f.kin.Cancel(ctx, p.Cancel)
-	}
-	return true, nil
 }
 
 // fromAlone reports whether there is no other router than the one that has given a
@@ -319,6 +339,9 @@ func (f *Fleet) unpark(p *parked, to *link) ([]byte, error) {
 	}
 	f.state.Lock()
 	p.to, p.told = to, p.canceled
+	if to == nil {
+		p.gift = &gift{over: make(chan struct{})}
+	}
 	canceled := p.canceled
 	f.state.Unlock()
 	if !canceled {

@@ -109,6 +109,8 @@ type router struct {
 	raw   *net.UnixConn
 	claim *rundir.Claim
 	die   func()
+	// last is the last message that was expected.
+	last *handoff.Message
 	// change makes something else of the records that it gives away, if it is not nil.
 	change func(payload []byte) []byte
 }
@@ -156,7 +158,7 @@ func (s *stage) routerOf(listeners []*stage, id string, sessions ...string) map[
 		}
 		m := r.expect(handoff.TypeHello)
 		var h handoff.Hello
-		if err := m.Unmarshal(&h); err != nil || !h.Parks || !h.Answers {
+		if err := m.Unmarshal(&h); err != nil || !h.Parks || !h.Answers || !h.Tells {
 			s.t.Fatalf("%+v, %v: the listener does not say that it takes sessions and answers", h, err)
 		}
 		for _, st := range listeners {
@@ -200,10 +202,23 @@ func (s *stage) await(what string, ok func() bool) {
 func (r *router) expect(typ handoff.Type) *handoff.Message {
 	r.t.Helper()
 	m, err := r.Receive()
+	for err == nil && m.Type == handoff.TypeArrived && typ != m.Type { // by the way
+		m, err = r.Receive()
+	}
 	if err != nil || m.Type != typ {
 		r.t.Fatalf("received %+v, %v; want a %q message", m, err, typ)
 	}
+	r.last = m
 	return m
+}
+
+// arrived waits until it is told that the session is not on its way any more.
+func (r *router) arrived(session string) {
+	r.t.Helper()
+	var a handoff.Arrived
+	if err := r.expect(handoff.TypeArrived).Unmarshal(&a); err != nil || !slices.Equal(a.Sessions, []string{session}) {
+		r.t.Errorf("%+v, %v have arrived", a, err)
+	}
 }
 
 func (r *router) ack(m *handoff.Message) {
@@ -231,7 +246,7 @@ func (r *router) gives(id string, want handoff.Type, change func(*handoff.Record
 		r.t.Cleanup(func() { _ = unix.Close(pair[0]) })
 	}
 	rec := &handoff.Record{
-		Session: id, User: "u", Database: "d", Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1}},
+		Session: id, User: "u", Database: "d", Cancel: key,
 		Live: &handoff.Live{Status: "T", Leases: []handoff.Lease{{Backend: "p0"}}}, Unread: []byte("Q"),
 	}
 	if change != nil {
@@ -250,6 +265,20 @@ func (r *router) gives(id string, want handoff.Type, change func(*handoff.Record
 	handoff.CloseFDs(r.expect(want).FDs)
 	handoff.CloseFDs(fds[:])
 	return ends[0], ends[1]
+}
+
+// connected sees that the descriptors are the other ends of these.
+func connected(t *testing.T, fds []int, ends ...int) {
+	t.Helper()
+	for i, far := range ends {
+		if _, err := unix.Write(fds[i], []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2)
+		if n, err := unix.Read(far, buf); n != 2 || err != nil {
+			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
+		}
+	}
 }
 
 // ended waits for the end of a connection, and gives what was said before.
@@ -283,15 +312,8 @@ func TestPassedOn(t *testing.T) {
 		t.Fatalf("%+v with %d descriptors, %v", rec, len(m.FDs), err)
 	}
 	b.ack(m)
-	for i, far := range []int{client, server} {
-		if _, err := unix.Write(m.FDs[i], []byte("hi")); err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 2)
-		if n, err := unix.Read(far, buf); n != 2 || err != nil {
-			t.Errorf("descriptor %d is not what it was: %d, %v", i, n, err)
-		}
-	}
+	a.arrived("x")
+	connected(t, m.FDs, client, server)
 	a.die()
 	s.await("one router is left", func() bool { return s.Len() == 1 })
 	if got := s.book.sessions(); !slices.Equal(got, []string{"x"}) {
@@ -312,12 +334,11 @@ func TestPassedOn(t *testing.T) {
 func TestParkedUntilARouterComes(t *testing.T) {
 	s := newStage(t)
 	a := s.router("a", "x")
-	if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	a.stops()
 	a.gives("x", handoff.TypeAck, nil)
+	a.arrived("x") // there is nothing to wait for
 	over := false
-	s.Cancel(t.Context(), handoff.CancelKey{PID: 7, Secret: []byte{1}}, func(found bool) { over = found })
+	s.Cancel(t.Context(), key, func(found bool) { over = found })
 	if !over {
 		t.Error("the client of the cancel request waits")
 	}
@@ -397,9 +418,7 @@ func TestParkedSessionsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			a := s.router("a", "x")
-			if err := a.Send(handoff.TypeStopping, struct{}{}); err != nil {
-				t.Fatal(err)
-			}
+			a.stops()
 			client, server := a.gives("x", handoff.TypeAck, func(r *handoff.Record) { r.Unread = nil })
 			end.do(s, client, server)
 			if said := ended(t, client); end.code == "" && said != "" || end.code != "" && !slices.Contains(codes(t, said), end.code) {

@@ -69,7 +69,7 @@ func TestACancelRequestInARecordOfALaterVersion(t *testing.T) {
 		return sent
 	}
 	a.gives("x", handoff.TypeAck, nil)
-	s.Cancel(t.Context(), handoff.CancelKey{PID: 7, Secret: []byte{1}}, func(bool) {})
+	s.Cancel(t.Context(), key, func(bool) {})
 	b := s.router("b")
 	m := b.expect(handoff.TypeSession)
 	handoff.CloseFDs(m.FDs)

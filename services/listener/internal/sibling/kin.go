@@ -40,10 +40,11 @@ func (k *Kin) others() []rundir.Instance {
 	return others
 }
 
-// each talks to all of them at the same time.
-func (k *Kin) each(ctx context.Context, what string, talk func(c *conversation) error) {
+// each talks to all of them at the same time, and gives how many they are.
+func (k *Kin) each(ctx context.Context, what string, talk func(c *conversation) error) int {
 	var wg sync.WaitGroup
-	for _, in := range k.others() {
+	others := k.others()
+	for _, in := range others {
 		wg.Go(func() {
 			c, err := call(ctx, in.Socket, k.id)
 			if err == nil {
@@ -56,14 +57,15 @@ func (k *Kin) each(ctx context.Context, what string, talk func(c *conversation) 
 		})
 	}
 	wg.Wait()
+	return len(others)
 }
 
 // Cancel has a cancel request acted on by the one at which the session is parked, and
-// reports whether there is one. The request can stop nothing any more then that the
-// session runs from now on.
-func (k *Kin) Cancel(ctx context.Context, key handoff.CancelKey) (found bool) {
+// reports whether there is one, and whether there were any others to ask. The request can
+// stop nothing any more then that the session runs from now on.
+func (k *Kin) Cancel(ctx context.Context, key handoff.CancelKey) (found, others bool) {
 	var mu sync.Mutex
-	k.each(ctx, "another listener was not asked to cancel", func(c *conversation) error {
+	n := k.each(ctx, "another listener was not asked to cancel", func(c *conversation) error {
 		if err := c.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: key, Request: 1}); err != nil {
 			return err
 		}
@@ -81,7 +83,7 @@ func (k *Kin) Cancel(ctx context.Context, key handoff.CancelKey) (found bool) {
 		found = found || m.Type == handoff.TypeCanceled && a.Found
 		return nil
 	})
-	return found
+	return found, n > 0
 }
 
 // Leave ends those of the sessions that are parked with them.

@@ -78,19 +78,11 @@ func (h *Host) converse(ctx context.Context, u *net.UnixConn) error {
 		return err
 	}
 	c := handoff.NewConn(u)
+	if _, err := c.Greeted(rundir.Listener); err != nil {
+		return err
+	}
 	m, err := c.Receive()
 	if err != nil {
-		return err
-	}
-	handoff.CloseFDs(m.FDs)
-	var hello handoff.Hello
-	if err := m.Unmarshal(&hello); err != nil {
-		return err
-	}
-	if m.Type != handoff.TypeHello || hello.V != handoff.ProtocolVersion {
-		return fmt.Errorf("%s %s speaks version %d instead of %d", hello.Service, hello.ID, hello.V, handoff.ProtocolVersion)
-	}
-	if m, err = c.Receive(); err != nil {
 		return err
 	}
 	if m.Type == handoff.TypeSession {

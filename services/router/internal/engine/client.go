@@ -119,13 +119,17 @@ func (a *arrival) answer(found bool) {
 	a.requests = nil
 }
 
-// Adopt takes a session over from a listener; from the link's goroutine. It begins
-// when its acknowledgement has left (Own).
-func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) error {
-	answer := make(chan error, 1)
+// Adopt takes a session over from a listener, or refuses it; from the link's goroutine. It
+// begins when its acknowledgement has left (Own). The link goes on meanwhile: of many that
+// come at once, each would otherwise wait for a turn of the loop of its own.
+func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) {
+	refuse := func(why error) {
+		handoff.CloseFDs(fds)
+		from.Refuse(rec.Session, why)
+	}
 	if !e.Post(func() {
 		if err := e.admits(rec, len(fds)); err != nil {
-			answer <- err
+			refuse(err)
 			return
 		}
 		now := &arrival{rec: rec, fds: fds, from: from}
@@ -134,15 +138,10 @@ func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) error 
 			now.ends, now.requests = a.ends, a.requests
 		}
 		e.arriving[rec.Session] = now
-		answer <- nil
+		from.Ack(rec.Session)
 	}) {
-		return errStopping
+		refuse(errStopping)
 	}
-	if err := <-answer; err != nil {
-		return err
-	}
-	from.Ack(rec.Session)
-	return nil
 }
 
 var errStopping = errors.New("the router is stopping")
@@ -222,6 +221,9 @@ func (e *Engine) begin(a *arrival) error {
 	if rec.Live != nil {
 		c.learn(rec.Live.Shown)
 		c.wait.before = time.Duration(rec.Live.WaitedMicros) * time.Microsecond
+		if wasWorking(rec) {
+			c.started = e.now // should it have to move on at once
+		}
 	}
 	c.s.Start(params)
 	if e.stopping && !a.back { // between arrival and acknowledgement

@@ -104,23 +104,26 @@ type Engine struct {
 	beginnings map[upstream.Login]beginning
 
 	arriving map[string]*arrival
-	// departing have been offered to a listener, hurrying of them are waited for; leavers
-	// could be offered.
+	// departing have been offered to a listener, awaited been taken, and have not arrived yet;
+	// hurrying of both have clients that wait; leavers could be offered.
 	departing map[string]*departure
+	awaited   map[string]*departure
 	hurrying  int
 	leavers   []*client
 	orphan    poll.Timer
 	// lastWay is when there was a listener last for the sessions of a router that stops.
 	lastWay time.Time
-	// shed is how many sessions are still to be given away for want of work, at shedding.
-	shed     int
-	shedding poll.Timer
-	clients  map[string]*client
-	byPID    map[uint32]*client
-	ready    []grant
-	stranded []*client
-	behind   []*client
-	spare    [][]byte
+	// shed is how many sessions are still to be given away for want of work, at shedding, and
+	// not after shedUntil.
+	shed      int
+	shedding  poll.Timer
+	shedUntil time.Time
+	clients   map[string]*client
+	byPID     map[uint32]*client
+	ready     []grant
+	stranded  []*client
+	behind    []*client
+	spare     [][]byte
 
 	// complained is when it was last said that statements are taken for writes.
 	complained time.Time
@@ -149,6 +152,7 @@ func New(o Options) (*Engine, error) {
 		beginnings: map[upstream.Login]beginning{},
 		arriving:   map[string]*arrival{},
 		departing:  map[string]*departure{},
+		awaited:    map[string]*departure{},
 		clients:    map[string]*client{},
 		byPID:      map[uint32]*client{},
 		cache:      cache.New(o.Config.Classify.CacheSize),

@@ -12,9 +12,9 @@ import (
 func (c *client) Settings() *session.Settings { return c.settings }
 
 // Token implements session.Env.
-func (c *client) Token(s *session.Session, at lsn.Position) string {
+func (c *client) Token(s *session.Session, _ lsn.Position) string {
 	c.follow()
-	at = s.Fence().Position()
+	at := s.Fence().Position()
 	h := c.e.tracker.History()
 	if h.SystemID == 0 || at.IsZero() || at.Timeline != h.Now.Timeline {
 		return ""

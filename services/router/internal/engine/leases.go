@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -56,7 +57,16 @@ func (c *client) hurries() bool {
 	case session.Judging, session.Settling, session.Queued:
 		return true
 	}
-	return c.e.now.Sub(c.started) < spareFor
+	return c.working()
+}
+
+// working reports whether the session has had something to do just now.
+func (c *client) working() bool { return c.e.now.Sub(c.started) < spareFor }
+
+// wasWorking reports whether the session was working where it has come from: its client has sent
+// something, or spare connections come along.
+func wasWorking(rec *handoff.Record) bool {
+	return len(rec.Unread) > 0 || slices.ContainsFunc(rec.Live.Leases, func(l handoff.Lease) bool { return l.Spare })
 }
 
 // idleFor takes, for a session that leaves, up to most idle connections out of the pools: one to

@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
@@ -13,9 +14,11 @@ const (
 	// departuresAtOnce is how many sessions may be on their way out. Descriptors in flight
 	// count against the file limit of this user (unix(7)).
 	departuresAtOnce = 32
-	// hurriesAtOnce is how many of them may be in the middle of their work: the others are
-	// better served here meanwhile than kept waiting on their way.
+	// hurriesAtOnce is how many of them may be in the middle of their work, until another router
+	// has them: the others are better served here meanwhile than kept waiting on their way.
 	hurriesAtOnce = 4
+	// arrivalTimeout is how long the arrival of one of them is waited for.
+	arrivalTimeout = time.Second
 	// orphanTimeout is how long a router that stops waits for a listener to give its
 	// sessions to. Where all of pgpilot is stopped, none will come.
 	orphanTimeout = 2 * time.Second
@@ -29,8 +32,10 @@ type departure struct {
 	fds    []int
 	began  time.Time
 	leaves bool
-	// hurries says that its client waits, or will soon.
+	// hurries says that its client waits, or will soon; overdue is when it counts no longer
+	// among those that do, should nothing be heard of it.
 	hurries bool
+	overdue poll.Timer
 	// requests are the cancel requests that have come meanwhile for what its client has
 	// sent, ends says that it has been told to end.
 	requests []func(found bool)
@@ -60,7 +65,7 @@ func (e *Engine) Stop(within time.Duration) {
 	})
 }
 
-// dismiss has a session leave the router that stops.
+// dismiss has a session leave the router.
 func (e *Engine) dismiss(c *client) {
 	c.leaves = true
 	e.wouldLeave(c)
@@ -228,7 +233,13 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 		return // the loop has ended meanwhile
 	}
 	delete(e.departing, d.rec.Session)
-	if d.hurries {
+	if d.hurries && o == intake.Taken && way.Tells() {
+		if before := e.awaited[d.rec.Session]; before != nil { // it has come back since
+			e.hasArrived(before)
+		}
+		e.awaited[d.rec.Session] = d
+		e.timers.Set(&d.overdue, e.now.Add(arrivalTimeout), func() { e.hasArrived(d) })
+	} else if d.hurries {
 		e.hurrying--
 	}
 	log := e.log.With(obs.KeySession, d.rec.Session)
@@ -261,6 +272,25 @@ func (e *Engine) departed(d *departure, way *intake.Link, o intake.Outcome) {
 	e.endIfEmpty()
 }
 
+// Arrived notes that sessions are not on their way any more; from any goroutine.
+func (e *Engine) Arrived(sessions []string) {
+	e.Post(func() {
+		for _, id := range sessions {
+			if d := e.awaited[id]; d != nil {
+				e.hasArrived(d)
+			}
+		}
+		e.runReady()
+	})
+}
+
+// hasArrived lets another session go whose client will wait for it.
+func (e *Engine) hasArrived(d *departure) {
+	e.timers.Stop(&d.overdue)
+	delete(e.awaited, d.rec.Session)
+	e.hurrying--
+}
+
 // comeBack has a session that nobody took go on here.
 func (e *Engine) comeBack(d *departure, stays bool) {
 	e.commence(&arrival{rec: d.rec, fds: d.fds, requests: d.requests, ends: d.ends, back: true})
@@ -288,15 +318,19 @@ const moveAgainAfter = 100 * time.Millisecond
 
 const (
 	// shedAtOnce is how many sessions are given away at a time to a router that has few,
-	// and shedEvery the time between: it has other things to do.
+	// and shedEvery the time between: it has other things to do. Of those that are at work it
+	// is one: each may have to wait there until a connection is made.
 	shedAtOnce = 25
 	shedEvery  = 50 * time.Millisecond
+	// shedFor is for how long sessions are looked for that rest.
+	shedFor = 10 * time.Second
 )
 
-// Shed gives that many of the sessions away that have nothing to do; from any goroutine.
+// Shed gives that many of the sessions away that have nothing to do, first those that have
+// had nothing for a while; from any goroutine.
 func (e *Engine) Shed(n int) {
 	e.Post(func() {
-		e.shed = max(0, n)
+		e.shed, e.shedUntil = max(0, n), e.now.Add(shedFor)
 		if !e.shedding.Active() {
 			e.shedSome()
 		}
@@ -305,20 +339,26 @@ func (e *Engine) Shed(n int) {
 }
 
 func (e *Engine) shedSome() {
-	at := min(e.shed, shedAtOnce)
-	e.shed -= at
+	given := 0
+	var working *client
 	for _, c := range e.clients {
-		if at == 0 {
-			break
-		}
-		if c.resting() && !c.leaves {
-			c.leaves = true
-			e.wouldLeave(c)
-			at--
+		switch {
+		case given == min(e.shed, shedAtOnce):
+		case !c.resting() || c.leaves:
+		case c.working():
+			working = c
+		default:
+			e.dismiss(c)
+			given++
 		}
 	}
+	if given == 0 && working != nil && e.shed > 0 {
+		e.dismiss(working)
+		given++
+	}
+	e.shed -= given
 	switch {
-	case e.stopping || at > 0: // there are no more such
+	case e.stopping || e.now.After(e.shedUntil):
 		e.shed = 0
 	case e.shed > 0:
 		e.timers.Set(&e.shedding, e.now.Add(shedEvery), e.shedSome)

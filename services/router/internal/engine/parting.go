@@ -20,7 +20,8 @@ type parting struct {
 }
 
 // partingTimeout is how long a server may take for that. One that takes longer has
-// trouble of its own, or cannot be reached: whether it has a place is for itself to say.
+// trouble of its own, or cannot be reached: whether it has a place is for itself to say. Over
+// TLS it is the relay that waits, for its lingerTimeout (package tlsrelay).
 const partingTimeout = 2 * time.Second
 
 // part closes the connection, on which nothing runs, and holds its place until the server

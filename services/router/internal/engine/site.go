@@ -84,6 +84,9 @@ func (p *site) connect(startup string) {
 	conn := e.servers[p.key.Backend].connector
 	who := upstream.Credentials{User: p.key.User, Password: e.users[p.key.User]}
 	params := upstream.DecodeStartup(startup)
+	if p.key.Backend != e.tracker.Table().Primary {
+		params = e.alike(upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}, params)
+	}
 	began := e.now
 	e.work.Go(func() {
 		m, err := conn.Connect(e.workCtx, who, p.key.Database, params)

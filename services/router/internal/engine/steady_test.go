@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +108,13 @@ func counted(t *testing.T, c prometheus.Counter) uint64 {
 // servers are, and takes statements that begin with SELECT for reads.
 func startEngine(t *testing.T, cluster *lab.Cluster, changes ...func(*config.Config)) *Engine {
 	t.Helper()
-	execute(t, cluster.Primary(), "CREATE TABLE nothing (a int)")
+	return startEngineOf(t, cluster, func(*Options) {}, changes...)
+}
+
+// startEngineOf runs one with other options.
+func startEngineOf(t *testing.T, cluster *lab.Cluster, options func(*Options), changes ...func(*config.Config)) *Engine {
+	t.Helper()
+	execute(t, cluster.Primary(), "CREATE TABLE IF NOT EXISTS nothing (a int)")
 	if err := cluster.WaitCaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +126,11 @@ func startEngine(t *testing.T, cluster *lab.Cluster, changes ...func(*config.Con
 	for _, change := range changes {
 		change(cfg)
 	}
-	e, err := New(Options{
+	o := Options{
 		Config: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: NewMetrics(prometheus.NewRegistry()),
 		Judge: func(r verdict.Request, deliver func(verdict.Verdict, error)) {
 			v := verdict.Verdict{Kind: verdict.Write, Fingerprint: 2}
-			if r.Text[:len("SELECT")] == "SELECT" {
+			if strings.HasPrefix(r.Text, "SELECT") {
 				v = verdict.Verdict{Kind: verdict.Read, Fingerprint: 1}
 			}
 			go deliver(v, nil)
@@ -131,7 +138,9 @@ func startEngine(t *testing.T, cluster *lab.Cluster, changes ...func(*config.Con
 		Want: func(lsn.Position) {}, Ended: func(string) {}, Began: func(string, *intake.Link) {},
 		Moved: func(string, *intake.Link) {}, Stopping: func() {}, Way: func() *intake.Link { return nil },
 		Secret: sqltoken.Secret{},
-	})
+	}
+	options(&o)
+	e, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,18 @@
 package intake
 
 import (
+	"log/slog"
 	"sync"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/obs"
 )
 
 // Link is the connection to one listener. Its sends are queued and never block.
 type Link struct {
 	conn    *handoff.Conn
 	handler Handler
+	log     *slog.Logger
 	wake    chan struct{}
 
 	mu       sync.Mutex
@@ -37,8 +40,8 @@ type news struct {
 	session string
 }
 
-func newLink(c *handoff.Conn, h Handler) *Link {
-	return &Link{conn: c, handler: h, wake: make(chan struct{}, 1)}
+func newLink(c *handoff.Conn, h Handler, log *slog.Logger) *Link {
+	return &Link{conn: c, handler: h, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Ack takes ownership of a session. The handler is told whether it has it: Own
@@ -51,8 +54,12 @@ func (k *Link) Ack(session string) {
 
 func (k *Link) greet(h handoff.Hello) { k.push(func(q *linkQueue) { q.hello = &h }) }
 
-func (k *Link) refuse(session, why string) {
-	k.push(func(q *linkQueue) { q.refused = append(q.refused, handoff.SessionRef{Session: session, Reason: why}) })
+// Refuse leaves a session with its sender.
+func (k *Link) Refuse(session string, why error) {
+	k.log.Warn("refused a session", obs.KeySession, session, obs.KeyError, why)
+	k.push(func(q *linkQueue) {
+		q.refused = append(q.refused, handoff.SessionRef{Session: session, Reason: why.Error()})
+	})
 }
 
 func (k *Link) tell(what handoff.Type, session string) {

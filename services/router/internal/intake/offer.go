@@ -34,15 +34,14 @@ type offer struct {
 
 // offers are the sessions on their way to a listener.
 type offers struct {
-	// parks says that the listener takes sessions.
-	parks bool
+	// parks says that the listener takes sessions, tells that it says when one has arrived.
+	parks, tells bool
 	// open are those it has not answered, by session.
 	open map[string]*offer
 	// heard is when it said something last, unwilling until when it is not to be asked.
 	heard, unwilling time.Time
-	// over says that there are no more, and with which outcome for those that are open.
-	over    bool
-	outcome Outcome
+	// over says that there are no more.
+	over bool
 }
 
 const (
@@ -67,7 +66,7 @@ func (k *Link) sendOffer(o *offer) error {
 	b, err := o.rec.Encode()
 	if err != nil {
 		o.done(Unsendable)
-		return nil
+		return nil //nolint:nilerr // the link is well
 	}
 	k.mu.Lock()
 	if k.offers.over {
@@ -81,7 +80,12 @@ func (k *Link) sendOffer(o *offer) error {
 	k.offers.open[o.rec.Session] = o
 	k.mu.Unlock()
 	time.AfterFunc(silence, func() { k.insist(o, time.Now().Add(-silence)) })
-	return k.conn.SendEncoded(b, o.fds...)
+	err = k.conn.SendEncoded(b, o.fds...)
+	if errors.Is(err, handoff.ErrCrowded) {
+		k.settle(handoff.SessionRef{Session: o.rec.Session, Alone: true}, Kept)
+		return nil
+	}
+	return err
 }
 
 // insist gives a listener up that has said nothing since a time and owes the answer to
@@ -134,6 +138,13 @@ func (k *Link) endOffers(err error) {
 	for _, o := range open {
 		o.done(outcome)
 	}
+}
+
+// Tells reports whether the listener says when a session that it has taken has arrived.
+func (k *Link) Tells() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.offers.tells
 }
 
 // load is how many offers are open, -1 if the listener is not to be asked.

@@ -17,10 +17,10 @@ import (
 // Handler is the router behind the socket. Its methods are called from the
 // connections' goroutines.
 type Handler interface {
-	// Adopt takes a session with its client's descriptor and those of its leases, and
-	// acknowledges the session to the link. An error says why it has not; then the
-	// descriptors are still the caller's.
-	Adopt(rec *handoff.Record, fds []int, from *Link) error
+	// Adopt takes a session with its client's descriptor and those of its leases, which are
+	// the handler's from then on, and acknowledges it to the link or refuses it, at once or
+	// later: others that follow need not wait.
+	Adopt(rec *handoff.Record, fds []int, from *Link)
 	// Own says that the acknowledgement has left: the session is the router's alone.
 	// Nothing may be read from or sent to its client before.
 	Own(session string, from *Link)
@@ -38,6 +38,9 @@ type Handler interface {
 	Shed(sessions int)
 	// Sessions lists the sessions that are here.
 	Sessions() []string
+	// Arrived says that sessions which have left by way of a listener that tells are not on
+	// their way any more.
+	Arrived(sessions []string)
 	// WayOut says that there is a listener that takes sessions (Server.Way).
 	WayOut()
 }
@@ -90,7 +93,7 @@ func (s *Server) Serve(ctx context.Context, l Listener) error {
 			u.Close()
 			continue
 		}
-		k := newLink(handoff.NewConn(u), s.handler)
+		k := newLink(handoff.NewConn(u), s.handler, s.log)
 		s.mu.Lock()
 		s.links[k] = struct{}{}
 		s.mu.Unlock()
@@ -155,21 +158,13 @@ func (s *Server) attend(k *Link) {
 }
 
 func (s *Server) converse(k *Link) error {
-	m, err := k.conn.Receive()
+	hello, err := k.conn.Greeted(rundir.Listener)
 	if err != nil {
 		return err
 	}
-	handoff.CloseFDs(m.FDs)
-	var hello handoff.Hello
-	if err := m.Unmarshal(&hello); err != nil {
-		return err
-	}
-	if m.Type != handoff.TypeHello || hello.V != handoff.ProtocolVersion {
-		return fmt.Errorf("listener %s speaks version %d, this router %d: run services of one release", hello.ID, hello.V, handoff.ProtocolVersion)
-	}
 	k.greet(handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Router, ID: s.id, Sessions: s.handler.Sessions(), Answers: true})
 	k.mu.Lock()
-	k.offers.parks, k.forwards.answers = hello.Parks, hello.Answers
+	k.offers.parks, k.offers.tells, k.forwards.answers = hello.Parks, hello.Tells, hello.Answers
 	k.mu.Unlock()
 	s.meeting.Do(func() { close(s.met) })
 	if hello.Parks {
@@ -205,6 +200,13 @@ func (s *Server) converse(k *Link) error {
 			}
 			k.settle(ref, outcome)
 			continue
+		case handoff.TypeArrived:
+			var a handoff.Arrived
+			if err := m.Unmarshal(&a); err != nil {
+				s.log.Warn("unreadable news of sessions that have arrived", obs.KeyError, err)
+			} else {
+				s.handler.Arrived(a.Sessions)
+			}
 		case handoff.TypeCanceled:
 			var a handoff.Canceled
 			if err := m.Unmarshal(&a); err != nil {
@@ -231,23 +233,25 @@ func (s *Server) converse(k *Link) error {
 	}
 }
 
-// session adopts one session or leaves it with its sender.
+// session has one session adopted, or leaves it with its sender.
 func (s *Server) session(k *Link, m *handoff.Message) {
 	rec, err := handoff.DecodeRecord(m.Body)
-	if err == nil && len(m.FDs) == 0 {
+	switch {
+	case err != nil:
+	case m.Lost:
+		err = handoff.ErrLost
+	case len(m.FDs) == 0:
 		err = errors.New("it came without descriptors")
 	}
 	if err == nil {
-		err = s.handler.Adopt(rec, m.FDs, k)
-	}
-	if err == nil {
+		s.handler.Adopt(rec, m.FDs, k)
 		return
 	}
 	handoff.CloseFDs(m.FDs)
-	s.log.Warn("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
 	if rec == nil {
+		s.log.Warn("refused a session", obs.KeyError, err, obs.KeyCount, len(m.FDs))
 		k.conn.Abandon() // which session it was is unknown: the listener gives all that are pending to others
 		return
 	}
-	k.refuse(rec.Session, err.Error())
+	k.Refuse(rec.Session, err)
 }

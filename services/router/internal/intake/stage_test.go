@@ -37,6 +37,7 @@ type router struct {
 	canceled []handoff.CancelKey
 	over     []func(found bool) // of those canceled
 	leaving  []string
+	arrivals []string
 	changed  chan struct{}
 }
 
@@ -51,24 +52,33 @@ func (r *router) change(f func()) {
 	r.changed <- struct{}{}
 }
 
-func (r *router) Adopt(rec *handoff.Record, fds []int, from *Link) error {
+func (r *router) Adopt(rec *handoff.Record, fds []int, from *Link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.adopting != nil {
 		r.adopting()
 	}
-	if r.refuse {
-		return errors.New("the router is stopping")
+	var err error
+	switch {
+	case r.refuse:
+		err = errors.New("the router is stopping")
+	case len(fds) != 1:
+		err = fmt.Errorf("it came with %d descriptors instead of 1", len(fds))
 	}
-	if len(fds) != 1 {
-		return fmt.Errorf("it came with %d descriptors instead of 1", len(fds))
+	if err != nil {
+		handoff.CloseFDs(fds)
+		from.Refuse(rec.Session, err)
+		return
 	}
 	r.arrived[rec.Session] = fds
 	from.Ack(rec.Session)
-	return nil
 }
 
 func (r *router) Shed(n int) { r.change(func() { r.shed += n }) }
+
+func (r *router) Arrived(sessions []string) {
+	r.change(func() { r.arrivals = append(r.arrivals, sessions...) })
+}
 
 func (r *router) WayOut() { r.change(func() { r.wayOut++ }) }
 

@@ -96,7 +96,7 @@ func (s *server) position() lsn.Position {
 
 // insertPosition and flushPosition are a primary's.
 func (s *server) insertPosition() lsn.LSN { return end(s.log) }
-func (s *server) flushPosition() lsn.LSN  { return end(s.log[:s.flushed]) }
+func (s *server) flushPosition() lsn.LSN  { return end(s.log[:s.flushed]) } //nolint:unused // by a mutant
 
 // incarnation is what a connection is told.
 func (s *server) incarnation() lsn.Incarnation {

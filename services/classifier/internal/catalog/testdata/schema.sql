@@ -244,6 +244,10 @@ CREATE TABLE prices (open int, close int);
 CREATE FUNCTION pl_prices() RETURNS bigint LANGUAGE plpgsql STABLE AS $$BEGIN RETURN (SELECT sum(CASE WHEN open > close THEN open ELSE close END) FROM prices); END$$;
 CREATE FUNCTION pl_local() RETURNS text LANGUAGE plpgsql STABLE AS $$BEGIN RETURN set_config('a.b', 'c', true); END$$;
 
+-- What is made by SQL that a function makes itself
+CREATE FUNCTION pl_makes() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE format('CREATE TEMP TABLE %I (a int)', 'made'); END$$;
+CREATE FUNCTION pl_makes_locally() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'SET LOCAL work_mem = ''1MB'''; UPDATE t SET a = 1 WHERE false; END$$;
+
 -- A table in the place of PostgreSQL's
 CREATE SCHEMA shadow;
 CREATE VIEW shadow.pg_proc AS SELECT pg_backend_pid() AS oid;

@@ -1,0 +1,37 @@
+package e2e
+
+import "testing"
+
+// A replica that is configured otherwise answers as the primary would, as far as servers
+// tell what shapes their answers.
+func TestReplicasThatAreConfiguredOtherwiseAnswerAlike(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	for _, m := range cluster.Replicas() {
+		su := direct(t, m)
+		for _, set := range []string{"TimeZone = 'Asia/Tokyo'", "DateStyle = 'German'", "IntervalStyle = 'iso_8601'", "standard_conforming_strings = off"} {
+			su.must("ALTER SYSTEM SET " + set)
+		}
+		su.must("SELECT pg_reload_conf()")
+	}
+	r := newRig(t, cluster, nil)
+	r.awaitReplicas(cluster.Replicas()...)
+	const text = `SELECT concat_ws(' ', '2024-01-01 20:00+00'::timestamptz, interval '1 day 2 hours', length('\\'))`
+	want := direct(t, cluster.Primary()).one(text)
+	for _, startup := range []string{"", "options='-c TimeZone=Asia/Tokyo'"} {
+		c, err := r.dial(startup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if startup != "" {
+			want = "2024-01-02 05:00:00+09 1 day 02:00:00 2"
+		}
+		for range 2 {
+			r.readsOnReplica(c, text)
+			if got := c.one(text); got != want {
+				t.Errorf("%s: on the %s: %s, want %s", startup, c.route().Role, got, want)
+			}
+			c.must("SET TimeZone = 'Etc/GMT-1'; RESET TimeZone")
+		}
+	}
+}

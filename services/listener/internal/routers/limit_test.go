@@ -1,0 +1,80 @@
+package routers
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
+)
+
+// A session that cannot be sent since too much is on its way is offered again, over the same
+// connection, and to the same router.
+func TestSessionsWhenTooMuchIsOnItsWay(t *testing.T) {
+	s := newStage(t)
+	b := s.router("b", "x")
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handoff.CloseFDs(pair[:])
+	postponed := func() float64 { return testutil.ToFloat64(s.metrics.handovers.WithLabelValues(string(postponed))) }
+	t.Run("for good", func(t *testing.T) {
+		release := handofftest.Crowd(t)
+		defer release()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.await("it has been tried", func() bool { return postponed() > 1 })
+			stop()
+		}()
+		if err := s.HandOver(ctx, &handoff.Record{Session: "y", User: "u", Database: "d"}, pair[0]); !errors.Is(err, ErrNoRouter) {
+			t.Errorf("%v, want %v", err, ErrNoRouter)
+		}
+		<-done
+	})
+	s.counts("x")
+	t.Run("for a while", func(t *testing.T) {
+		release := handofftest.Crowd(t)
+		done := make(chan struct{})
+		before := postponed()
+		go func() {
+			defer close(done)
+			s.await("it has been tried", func() bool { return postponed() > before })
+			release()
+			b.takes()
+		}()
+		if err := s.HandOver(t.Context(), &handoff.Record{Session: "y", User: "u", Database: "d"}, pair[0]); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	s.counts("x", "y")
+}
+
+// A session that comes back without its descriptors stays with its router.
+func TestParkedSessionsWithoutRoom(t *testing.T) {
+	s := newStage(t)
+	a := s.router("a", "x")
+	a.stops()
+	s.heard(a)
+	restore := func() {}
+	a.change = func(payload []byte) []byte {
+		restore = handofftest.Exhaust(t, 0)
+		return payload
+	}
+	a.gives("x", handoff.TypeRefuse, nil)
+	restore()
+	var ref handoff.SessionRef
+	if err := a.last.Unmarshal(&ref); err != nil || ref.Alone || ref.Reason != handoff.ErrLost.Error() {
+		t.Errorf("refused %+v, %v", ref, err)
+	}
+	a.change = nil
+	s.counts("x")
+	a.gives("x", handoff.TypeAck, nil)
+}

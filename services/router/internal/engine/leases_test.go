@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lab"
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+)
+
+func itoa(pid uint32) string { return strconv.FormatUint(uint64(pid), 10) }
+
+// spare takes an idle connection to the primary out of the pools, as it would travel along with
+// the session.
+func (st *station) spare(session string) (l handoff.Lease, fd int) {
+	st.t.Helper()
+	st.on(func() {
+		c := st.clients[session]
+		for _, s := range st.idleFor(c, true, handoff.MaxFDs-1) {
+			if s.site.key.Backend == st.tracker.Table().Primary {
+				l, fd = s.idleLease(c), s.fd
+				s.letLoose()
+			} else {
+				s.site.giveBack(s)
+			}
+		}
+	})
+	if l.PID == 0 {
+		st.t.Fatal("there is no idle connection to the primary")
+	}
+	return l, fd
+}
+
+// A spare connection that comes along is used if it can be, and otherwise closed: one that its
+// server has ended on the way, of an earlier run of the server, or for which there is no room,
+// is never used.
+func spareConnectionsThatArrive(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	su := st.super()
+	donor := joinSession(t, st.Engine, "donor")
+	for _, c := range []struct {
+		name string
+		harm func(l *handoff.Lease, fd int)
+		used bool
+	}{
+		{"as it should be", func(*handoff.Lease, int) {}, true},
+		{"its server has ended it", func(l *handoff.Lease, fd int) {
+			st.terminate(su, l.PID)
+			st.await("that is to be seen", func() bool { return !poll.Silent(fd) })
+		}, false},
+		{"its server has ended it, and what it has said is read", func(l *handoff.Lease, fd int) {
+			st.terminate(su, l.PID)
+			buf := make([]byte, 4096)
+			for n, st := poll.Recv(fd, buf); st != poll.Closed; n, st = poll.Recv(fd, buf) {
+				_ = n
+			}
+		}, false},
+		{"it is of an earlier run of its server", func(l *handoff.Lease, _ int) { l.Run.Postmaster-- }, false},
+		{"its server is not known here", func(l *handoff.Lease, _ int) { l.Backend = "another" }, false},
+		{"its server has another address here", func(l *handoff.Lease, _ int) { l.Address = "127.0.0.1:1" }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			donor.pid() // there is a connection
+			lease, fd := st.spare("donor")
+			c.harm(&lease, fd)
+			p := st.arrives(t, lease, fd)
+			if got := p.pid(); (got == itoa(lease.PID)) != c.used {
+				t.Errorf("the session works with server process %s; %d has come along", got, lease.PID)
+			}
+			if !c.used {
+				st.gone(su, lease.PID)
+			}
+			st.balanced(t)
+		})
+	}
+}
+
+// Spare connections beyond backends.max_connections are not taken.
+func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	su := st.super()
+	donor := joinSession(t, st.Engine, "donor")
+	donor.pid()
+	lease, fd := st.spare("donor")
+	holder := joinSession(t, st.Engine, "holder")
+	holder.exchange(wire.AppendQuery(nil, "BEGIN"))
+	held := holder.pid()
+	st.on(func() {
+		limited := *st.cfg
+		limited.Servers.MaxConnections = 1
+		st.cfg = &limited
+	})
+	p := st.arrives(t, lease, fd)
+	st.gone(su, lease.PID)
+	st.on(func() {
+		if n := st.servers[st.tracker.Table().Primary].total.Count(); n != 1 {
+			t.Errorf("there are %d connections to the primary", n)
+		}
+	})
+	holder.exchange(wire.AppendQuery(nil, "COMMIT"))
+	if got := p.pid(); got != held {
+		t.Errorf("the session works with server process %s instead of %s", got, held)
+	}
+	st.balanced(t)
+}
+
+// arrives has a session come with a spare connection.
+func (st *station) arrives(t *testing.T, lease handoff.Lease, fd int) *peer {
+	t.Helper()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t: t, fd: ends[0], buf: make([]byte, 64<<10)}
+	t.Cleanup(func() { _ = unix.Close(p.fd) })
+	rec := &handoff.Record{
+		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ends[1]), Secret: []byte{1, 2, 3, 4}},
+		Live: &handoff.Live{Status: "I", Leases: []handoff.Lease{lease}},
+	}
+	st.on(func() { st.commence(&arrival{rec: rec, fds: []int{ends[1], fd}}) })
+	return p
+}
+
+// balanced checks the account of the connections to the primary.
+func (st *station) balanced(t *testing.T) {
+	t.Helper()
+	st.on(func() {
+		for k, p := range st.pools {
+			idle, lent, connecting := p.Counts()
+			if idle+lent != len(p.servers) {
+				t.Errorf("the pool of %s counts %d idle and %d lent connections, %d being made, and has %d", st.servers[k.Backend].name, idle, lent, connecting, len(p.servers))
+			}
+		}
+	})
+}
+
+// Spare connections go along with the sessions of a router that stops, one to each server, if
+// they have worked just now; a router that goes on needs them itself.
+func whoTakesSpareConnectionsAlong(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	spares := func(m *handoff.Message) (n int) {
+		t.Helper()
+		for _, l := range st.record(m).Live.Leases {
+			if l.Spare {
+				n++
+			}
+		}
+		if len(m.FDs) != 1+n {
+			t.Errorf("%d descriptors come with %d spare connections", len(m.FDs), n)
+		}
+		handoff.CloseFDs(m.FDs)
+		return n
+	}
+	peers := map[string]*peer{}
+	for _, name := range []string{"works", "rests"} {
+		peers[name] = joinSession(t, st.Engine, name)
+	}
+	work := func() {
+		for _, p := range peers {
+			p.exchange(wire.AppendQuery(nil, "SELECT 1"))
+			p.pid()
+		}
+	}
+	work()
+	m := st.leaves("works")
+	if n := spares(m); n != 0 {
+		t.Errorf("%d spare connections leave a router that goes on", n)
+	}
+	st.answer(m, handoff.TypeRefuse)
+	work()
+	st.on(func() { st.clients["rests"].started = st.now.Add(-spareFor) })
+	st.Stop(patience)
+	got := map[string]int{}
+	for range peers {
+		m := st.gets()
+		got[st.record(m).Session] = spares(m)
+		if err := st.Send(handoff.TypeAck, handoff.SessionRef{Session: st.record(m).Session}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.haveMoved(len(peers))
+	if got["works"] != 2 || got["rests"] != 0 {
+		t.Errorf("spare connections leave with the sessions as in %v", got)
+	}
+}
