@@ -75,8 +75,10 @@ type Block struct {
 	// IdleMicros is for how long the session may be idle in it while no server knows of
 	// it; 0: for any time.
 	IdleMicros int64 `json:"idle_us,omitempty"`
-	// Ran says that it has read on a replica.
-	Ran bool `json:"ran,omitempty"`
+	// Ran says that it has read on a replica, and Timeline on which timeline, 0 where that
+	// does not matter any more.
+	Ran      bool         `json:"ran,omitempty"`
+	Timeline lsn.Timeline `json:"timeline,omitempty"`
 }
 
 // check reports whether no server knows of the block, which may be nil.

@@ -192,7 +192,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	} else {
 		table.Backends[b].Held++
 	}
-	if slot == session.PrimarySlot && c.wait.request.Mode.Fenced() && c.s.Fence().Parted(fence.Server{Backend: b, Run: s.Run}, e.timeline()) {
+	if slot == session.PrimarySlot && c.wait.request.Mode.Fenced() && c.s.Parted(fence.Server{Backend: b, Run: s.Run}, e.timeline()) {
 		c.maybeLost()
 	}
 	s.owner, s.slot, s.served = c, slot, true

@@ -77,7 +77,7 @@ func (s *Session) runBlock(b *settings.Block) string {
 			s.block, s.status = block{}, wire.Idle
 			return tag
 		}
-		s.block.ran = false
+		s.block.ran, s.block.on = false, 0
 	}
 	s.block.state, s.status = opened, wire.InTransaction
 	return tag

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -45,6 +46,9 @@ type block struct {
 	// replica says that it is a replica that has it. ran says that a statement of it has
 	// been answered on one, there or where it was before.
 	replica, ran bool
+	// on is the timeline that the latest of those was on, 0 once the client knows that it
+	// may be lost what they have shown.
+	on lsn.Timeline
 }
 
 type blockState uint8
@@ -70,7 +74,7 @@ func (b *block) pack() *handoff.Block {
 		return nil
 	}
 	return &handoff.Block{
-		State: blockStates[b.state], Begin: string(b.modes.AppendBegin(nil)), Portal: b.portal, IdleMicros: b.limit.Microseconds(), Ran: b.ran,
+		State: blockStates[b.state], Begin: string(b.modes.AppendBegin(nil)), Portal: b.portal, IdleMicros: b.limit.Microseconds(), Ran: b.ran, Timeline: b.on,
 	}
 }
 
@@ -87,7 +91,7 @@ func (b *block) unpack(t *handoff.Block) {
 	}
 	begin, _ := settings.ParseBlock([]byte(t.Begin))
 	b.modes, b.portal, b.limit = begin.Modes, t.Portal, time.Duration(t.IdleMicros)*time.Microsecond
-	b.ran = t.Ran
+	b.ran, b.on = t.Ran, t.Timeline
 }
 
 // inTransaction reports whether a server has a transaction of the session's open.

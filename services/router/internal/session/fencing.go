@@ -124,6 +124,17 @@ func (s *Session) saw(slot Slot, h *held) bool {
 	return mode == fence.Causal && (moved || slot == PrimarySlot)
 }
 
+// Parted reports whether the given run of the primary, on that timeline, may lack what the
+// session has written, or what it has seen and its mode, or the open block, must not
+// forget. It does so once.
+func (s *Session) Parted(from fence.Server, on lsn.Timeline) bool {
+	parted := s.fence.Parted(from, on)
+	if s.block.ran && s.block.on != 0 && s.block.on != on {
+		s.block.on, parted = 0, true
+	}
+	return parted
+}
+
 // Aside gives the replica that the session has read since it last used the primary:
 // what that has shown, the primary may not show yet.
 func (s *Session) Aside() (by fence.Server, ok bool) { return s.aside, s.isAside }

@@ -185,8 +185,12 @@ func (s *Session) ranThere() {
 	if !s.block.replica || !s.owed.empty() {
 		return
 	}
-	s.block.ran = true
-	s.aside, s.isAside = s.held[ReplicaSlot].by, true
+	h := &s.held[ReplicaSlot]
+	s.block.ran, s.block.on = true, h.timeline
+	if h.timeline == 0 {
+		s.block.on = unproven
+	}
+	s.aside, s.isAside = h.by, true
 	if s.status == wire.Failed {
 		s.leaveReplica()
 	}

@@ -194,6 +194,7 @@ func (c *client) follow() {
 // told is the warning that what the session has written or read may be lost. Where it
 // must remember what it has seen, another session begins for the judge.
 func (c *client) told() {
+	c.shown = [keys]int64{} // the transaction that it is in may go back
 	if w := c.r.w; c.r.settings.Values.Mode.Remembers() {
 		c.log = consistency.NewLog(int32(w.opened))
 		w.opened++

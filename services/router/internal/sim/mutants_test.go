@@ -77,7 +77,7 @@ func mutants() []wrong {
 	list = append(list,
 		one("what was seen is not remembered", state, " && (m < Causal || s.seen <= s.settled)", ""),
 		one("a replica that has restarted taken for the one that was read", pick, "|| b.Run != r.Run)", ")"),
-		one("no word before an answer that may be older", loop, "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
+		one("no word before an answer that may be older", loop, "c.s.Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
 		one("no visibility barrier for causal", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("the next run of a replica speaks for the one that was read", rounds, "if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {", "if run++; !u.waits() || !c.everyone && c.by.Backend != i {"),
 	)

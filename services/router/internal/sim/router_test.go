@@ -140,7 +140,7 @@ func (r *router) hand(c *client, with *conn, why route.Reason) {
 	if with.owner == c {
 		slot = with.slot
 	}
-	if slot == session.PrimarySlot && c.s.Fence().Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {
+	if slot == session.PrimarySlot && c.s.Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {
 		c.told()
 	}
 	with.owner, with.slot = c, slot
