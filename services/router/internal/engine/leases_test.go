@@ -68,7 +68,8 @@ func spareConnectionsThatArrive(t *testing.T, cluster *lab.Cluster) {
 			lease, fd := st.spare("donor")
 			c.harm(&lease, fd)
 			p := st.arrives(t, lease, fd)
-			if got := p.pid(); (got == itoa(lease.PID)) != c.used {
+			p.untilReady()
+			if got := p.value(); (got == itoa(lease.PID)) != c.used {
 				t.Errorf("the session works with server process %s; %d has come along", got, lease.PID)
 			}
 			if !c.used {
@@ -102,13 +103,15 @@ func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 		}
 	})
 	holder.exchange(wire.AppendQuery(nil, "COMMIT"))
-	if got := p.pid(); got != held {
+	p.untilReady()
+	if got := p.value(); got != held {
 		t.Errorf("the session works with server process %s instead of %s", got, held)
 	}
 	st.balanced(t)
 }
 
-// arrives has a session come with a spare connection.
+// arrives has a session come with a spare connection, whose client waits for the answer to a
+// statement that asks which server process it is given: it is given one at once.
 func (st *station) arrives(t *testing.T, lease handoff.Lease, fd int) *peer {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -119,7 +122,8 @@ func (st *station) arrives(t *testing.T, lease handoff.Lease, fd int) *peer {
 	t.Cleanup(func() { _ = unix.Close(p.fd) })
 	rec := &handoff.Record{
 		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ends[1]), Secret: []byte{1, 2, 3, 4}},
-		Live: &handoff.Live{Status: "I", Leases: []handoff.Lease{lease}},
+		Live:   &handoff.Live{Status: "I", Leases: []handoff.Lease{lease}},
+		Unread: whichServer,
 	}
 	st.on(func() { st.commence(&arrival{rec: rec, fds: []int{ends[1], fd}}) })
 	return p

@@ -256,7 +256,16 @@ func (st *station) gone(su *pgx.Conn, pid uint32) {
 // pid gives the server process that the session works with on the primary.
 func (p *peer) pid() string {
 	p.t.Helper()
-	p.exchange(wire.AppendQuery(nil, "VALUES (pg_backend_pid())"))
+	p.exchange(whichServer)
+	return p.value()
+}
+
+// whichServer asks the primary for the process that answers.
+var whichServer = wire.AppendQuery(nil, "VALUES (pg_backend_pid())")
+
+// value gives the one value of the answer that has come.
+func (p *peer) value() string {
+	p.t.Helper()
 	for at := 0; ; {
 		typ, total, err := wire.Header(p.buf[at:])
 		if err != nil || total == 0 {
