@@ -171,45 +171,6 @@ func clip(name string) string {
 
 func isName(k sqltoken.Kind) bool { return k == sqltoken.Word || k == sqltoken.QuotedIdent }
 
-// made gives the effects of the SQL that a body makes itself, as far as they can be
-// guessed: nothing of what it runs is proven anyway, but what the session finds in its
-// connection afterwards is to be there. Temporary objects and what is set are looked for,
-// in the body and at the beginnings of its strings.
-func (r *reader) made() (e verdict.Effect) {
-	for i, w := range r.words {
-		if w.kind != sqltoken.String {
-			if (w.is("temp", "temporary") && r.at(i-1).is("create", "local", "global", "replace", "into")) || isName(w.kind) && strings.HasPrefix(w.text, "pg_temp") {
-				e |= verdict.Session
-			}
-			continue
-		}
-		text := strings.ToLower(strings.TrimSpace(w.text))
-		first, rest, _ := strings.Cut(text, " ")
-		switch second, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " "); {
-		case first == "create" && (temporary[second] || temporary[thirdWord(rest)]), strings.Contains(text, "pg_temp"),
-			first == "set" && second != "local" && second != "constraints" && second != "transaction",
-			first == "reset", first == "listen", first == "load", first == "prepare":
-			e |= verdict.Session
-		}
-	}
-	return e
-}
-
-var temporary = wordSet("temp temporary")
-
-// thirdWord gives the last of the three words that a text may begin with, as in "or
-// replace temp" and "local temp".
-func thirdWord(text string) string {
-	words := strings.Fields(text)
-	switch {
-	case len(words) > 2 && words[0] == "or":
-		return words[2]
-	case len(words) > 1:
-		return words[1]
-	}
-	return ""
-}
-
 // opens reports whether an OPEN begins at the token, if it can begin a statement there:
 // behind THEN and ELSE it may also be a column of that name.
 func (r *reader) opens(i int) bool {

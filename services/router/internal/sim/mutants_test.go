@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -31,12 +32,16 @@ const (
 const within = "10000"
 
 // wrong is a mutant and the mode it breaks, or the test that finds it where courses take
-// too long to.
+// too long to, because something else stands in its way: here, or in another package.
 type wrong struct {
 	mutant.Mutant
 	mode string
 	test string
+	in   string
 }
+
+// simulation is this package.
+const simulation = "services/router/internal/sim"
 
 func mutants() []wrong {
 	mode := "strict"
@@ -47,12 +52,9 @@ func mutants() []wrong {
 		one("no fence", position,
 			"return want.IsZero() || (p.Timeline == want.Timeline && p.Timeline != 0 && p.LSN >= want.LSN)", "return true"),
 		one("fence off by one record", position, "p.LSN >= want.LSN)", "p.LSN+64 >= want.LSN)"),
-		one("positions of two timelines compared", position,
-			"(p.Timeline == want.Timeline && p.Timeline != 0 && p.LSN >= want.LSN)", "p.LSN >= want.LSN"),
 		one("write position instead of insert position", loop, "LSN: srv.insertPosition()}", "LSN: srv.flushPosition()}"),
 		one("positions kept across a replica's restart", tracker,
 			"	n.incarnation = inc\n	t.table.Backends[i].Replayed = lsn.Position{}\n", "	n.incarnation = inc\n"),
-		one("a position of a run that has ended", tracker, "run == 0 || run != n.run || b.Role", "b.Role"),
 		one("probe started before the acknowledgement", group,
 			"	g.add(waiter[T]{t, p})\n	return !g.flying\n",
 			"	if g.flying {\n		g.served = append(g.served, waiter[T]{t, p})\n		return false\n	}\n	g.add(waiter[T]{t, p})\n	return true\n"),
@@ -63,7 +65,18 @@ func mutants() []wrong {
 		one("a standby taken for the primary", loop, "if b == r.tracker.Table().Primary && !srv.primary {", "if false {"),
 		one("a decision kept over a wait", loop, "if r.fits(c, made) {", "if true {"),
 		one("a transaction goes on on the primary without the barrier", block, "r.Mode = max(r.Mode, fence.Causal)", "r.Mode = max(r.Mode, fence.Relaxed)"),
-		one("a transaction goes on on any replica", block, "		r.Only, r.Run = route.Set(0).With(by.Backend), by.Run\n", "		_ = by\n"),
+	}
+	for _, m := range []struct {
+		wrong
+		in, test string
+	}{
+		{one("positions of two timelines compared", position,
+			"(p.Timeline == want.Timeline && p.Timeline != 0 && p.LSN >= want.LSN)", "p.LSN >= want.LSN"), "libs/lsn", "TestCovers"},
+		{one("a position of a run that has ended", tracker, "run == 0 || run != n.run || b.Role", "b.Role"), "services/router/internal/topology", "TestReplayedByAnOwnConnection"},
+		{one("a transaction goes on on any replica", block, "		r.Only, r.Run = route.Set(0).With(by.Backend), by.Run\n", "		_ = by\n"), "services/router/internal/session", "TestScenarios"},
+	} {
+		m.wrong.in, m.wrong.test = m.in, m.test
+		list = append(list, m.wrong)
 	}
 	mode = "causal"
 	list = append(list,
@@ -126,10 +139,12 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(m.Name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "sim.test")
-			if err := m.Build(t.Context(), root, t.TempDir(), "services/router/internal/sim", program, "test", "-c"); err != nil {
+			in := cmp.Or(m.in, simulation)
+			if err := m.Build(t.Context(), root, t.TempDir(), in, program, "test", "-c"); err != nil {
 				t.Fatal(err)
 			}
 			if m.test != "" {
+				t.Chdir(filepath.Join(root, in)) // a test finds its files there
 				if out, err := exec.CommandContext(t.Context(), program, "-test.run", "^"+m.test+"$").CombinedOutput(); err == nil || strings.Contains(string(out), "panic") {
 					t.Errorf("%s ends with %v:\n%s", m.test, err, out)
 				}

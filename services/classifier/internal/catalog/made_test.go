@@ -1,0 +1,75 @@
+package catalog
+
+import (
+	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// Of the SQL that a body makes, only what begins a statement counts: a piece of one, or a
+// string that is run by nobody, must not bind the sessions of a table's writers.
+func TestOfSQLThatIsMadeTheBeginningsCount(t *testing.T) {
+	for _, text := range []string{
+		`EXECUTE 'SET ROLE x'`,
+		`EXECUTE 'set role ' || quote_ident(r)`,
+		`EXECUTE 'SET search_path TO ' || quote_ident(s)`,
+		`EXECUTE 'SET app.tenant = ''' || t || ''''`,
+		`EXECUTE E'SET\n\twork_mem\t=\n''1MB'''`,
+		`EXECUTE $q$ /* x */ set -- y
+			work_mem to '1MB'$q$`,
+		`EXECUTE 'SET SESSION work_mem = 1'`,
+		`EXECUTE 'SET SESSION AUTHORIZATION x'`,
+		`EXECUTE 'SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY'`,
+		`EXECUTE 'SET TIME ZONE ''UTC'''`,
+		`EXECUTE 'SET SCHEMA ''s'''`,
+		`EXECUTE ('SET ROLE x')`,
+		`EXECUTE format('SET %I = %L', a, b)`,
+		`EXECUTE format('SET %1$I TO %2$L', a, b)`,
+		`EXECUTE pg_catalog.format($f$SET ROLE %I$f$, r)`,
+		`EXECUTE (format('RESET %I', a))`,
+		`EXECUTE 'RESET ALL'`,
+		`EXECUTE 'RESET ' || a`,
+		`EXECUTE 'LISTEN x'`,
+		`EXECUTE 'LISTEN ' || quote_ident(c)`,
+		`EXECUTE 'LOAD ''auto_explain'''`,
+		`EXECUTE format('LOAD %L', l)`,
+		`EXECUTE 'PREPARE x AS SELECT 1'`,
+		`EXECUTE format('PREPARE %I (int) AS SELECT 1', n)`,
+		`EXECUTE 'CREATE TEMP TABLE x (a int)'`,
+		`EXECUTE E'CREATE\tLOCAL\tTEMPORARY\nTABLE x (a int)'`,
+		`EXECUTE 'create or replace temp view x as select 1'`,
+		`EXECUTE 'CREATE TABLE pg_temp.' || quote_ident(t) || ' (a int)'`,
+		`EXECUTE 'CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS ''SELECT 1'''`,
+		`FOR r IN EXECUTE 'SET ROLE x' LOOP NULL; END LOOP`,
+	} {
+		if b := plpgsql("BEGIN "+text+"; END", true); b.reason == "" || b.effects != verdict.Session {
+			t.Errorf("%s: reason %q, effects %v", text, b.reason, b.effects)
+		}
+	}
+	for _, text := range []string{
+		`EXECUTE 'UPDATE ' || quote_ident(t) || ' SET ' || c || ' = $1'`,
+		`EXECUTE 'UPDATE t' || ' SET a = 1'`,
+		`EXECUTE format('UPDATE %I', t) || format(' SET %I = 1', c)`,
+		`IF op = 'set' THEN EXECUTE q; END IF`,
+		`IF status IN ('load', 'reset', 'reset all', 'listen x') THEN EXECUTE q; END IF`,
+		`RAISE NOTICE 'Set % to %', a, b; EXECUTE q`,
+		`RAISE NOTICE 'Reset of %', a; EXECUTE q`,
+		`a := 'set b = c'; EXECUTE q`,
+		`SELECT 1 INTO a FROM pg_namespace WHERE nspname NOT LIKE 'pg_temp%'; EXECUTE q`,
+		`EXECUTE 'SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE ''pg_temp%'''`,
+		`EXECUTE 'SET LOCAL work_mem = 1'`,
+		`EXECUTE format('SET LOCAL %I = %L', a, b)`,
+		`EXECUTE 'SET TRANSACTION READ ONLY'`,
+		`EXECUTE 'SET CONSTRAINTS ALL DEFERRED'`,
+		`EXECUTE 'SET '`,
+		`EXECUTE 'PREPARE TRANSACTION ''x'''`,
+		`EXECUTE 'CREATE TABLE x (a int)'`,
+		`EXECUTE 'CREATE TABLE temp (a int)'`,
+		`EXECUTE ''`,
+		`ANALYZE t; a := 'reset all'`,
+	} {
+		if b := plpgsql("BEGIN "+text+"; END", true); b.reason == "" || b.effects != 0 {
+			t.Errorf("%s: reason %q, effects %v", text, b.reason, b.effects)
+		}
+	}
+}
