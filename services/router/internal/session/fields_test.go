@@ -36,7 +36,7 @@ var travels = map[string]map[string]string{
 		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
 	},
 	"session.block": {
-		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
+		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "on": "Block.Timeline", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
 		"replica": "Lease.Replica, Block.State", "ran": "Block.Ran",
 	},
 	"session.Statement": {
