@@ -24,6 +24,8 @@ var ErrNotNow = errors.New("the parser is not available")
 type body struct {
 	// reason why nothing can be said of the source, whatever its names stand for.
 	reason string
+	// primary says why it may not be in a read, though it leaves nothing to the session.
+	primary string
 	// effects that it has whatever its names stand for.
 	effects verdict.Effect
 	// writes says that the relations among its words may be written.

@@ -279,6 +279,9 @@ func (k *compiler) addBodies(reads map[string]bool) {
 			case b.effects != 0:
 				k.spoil(n, k.nodes[n].label+" leaves something in the session", b.effects)
 			}
+			if b.primary != "" {
+				k.spoil(n, k.nodes[n].label+" "+b.primary, 0)
+			}
 			for _, u := range b.uses {
 				k.use(n, u)
 				if b.writes && u.kind == useWord {

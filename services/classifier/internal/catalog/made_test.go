@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -71,5 +73,35 @@ func TestOfSQLThatIsMadeTheBeginningsCount(t *testing.T) {
 		if b := plpgsql("BEGIN "+text+"; END", true); b.reason == "" || b.effects != 0 {
 			t.Errorf("%s: reason %q, effects %v", text, b.reason, b.effects)
 		}
+	}
+}
+
+// What one thing in a body hides of the rest is the proof, not what the rest leaves.
+func TestEffectsAreGatheredToTheEndOfABody(t *testing.T) {
+	for text, want := range map[string]verdict.Effect{
+		"EXECUTE q; SET ROLE x":                        verdict.Session,
+		"ANALYZE t; RESET ALL":                         verdict.Session,
+		"ANALYZE t; LISTEN x":                          verdict.Session,
+		"EXECUTE q; INSERT INTO pg_temp.x VALUES (1)":  verdict.Session,
+		"ANALYZE t; CREATE TEMP TABLE x (a int)":       verdict.Session,
+		"ANALYZE t; EXECUTE q; SET LOCAL work_mem = 1": 0,
+	} {
+		b := plpgsql("BEGIN "+text+"; END", true)
+		first := plpgsql("BEGIN "+text[:strings.IndexByte(text, ';')+1]+" END", true)
+		if b.reason == "" || b.effects != want {
+			t.Errorf("%s: reason %q, effects %v", text, b.reason, b.effects)
+		}
+		if strings.HasPrefix(text, "EXECUTE") && b.reason != first.reason {
+			t.Errorf("%s: reason %q, want that of what is first: %q", text, b.reason, first.reason)
+		}
+	}
+	b := plpgsql("BEGIN PERFORM before(); EXECUTE q; PERFORM behind(); ANALYZE t; INSERT INTO t VALUES (1); END", true)
+	for _, name := range []string{"before", "behind"} {
+		if !slices.Contains(b.uses, use{kind: useWord, name: name}) {
+			t.Errorf("the call of %s() is overlooked", name)
+		}
+	}
+	if !b.writes {
+		t.Error("a write is overlooked")
 	}
 }

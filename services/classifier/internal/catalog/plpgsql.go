@@ -25,22 +25,19 @@ func plpgsql(text string, volatile bool) body {
 	if !r.scan() {
 		return body{reason: "has a body that cannot be read"}
 	}
+	r.transactional = r.settingsOfTransaction()
 	for i, w := range r.words {
-		if reason := r.word(i, w); reason != "" {
-			return body{reason: reason, effects: r.effects | r.made()}
-		}
-		if !volatile && isName(w.kind) && judge.OwnColumn(w.text) {
-			return body{reason: "looks at the column " + w.text}
-		}
+		r.word(i, w)
 	}
 	if volatile {
 		for i := range r.words {
-			if reason := r.command(i); reason != "" {
-				return body{reason: reason, effects: r.effects | r.made()}
-			}
+			r.unproven(r.command(i))
 		}
 	}
-	return body{uses: r.uses, effects: r.effects, writes: volatile && r.writes}
+	if r.reason != "" {
+		r.effects |= r.made()
+	}
+	return body{reason: r.reason, primary: r.primary, uses: r.uses, effects: r.effects, writes: volatile && r.writes}
 }
 
 // reader is a PL/pgSQL body being read.
@@ -53,9 +50,13 @@ type reader struct {
 	seen     map[use]bool
 	// declaring says that the token is among the declarations of a block.
 	declaring bool
-	uses      []use
-	effects   verdict.Effect
-	writes    bool
+	// transactional has the parentheses of three arguments of which the last is TRUE.
+	transactional map[int]bool
+	// reason and primary are those of the body, the first that was found.
+	reason, primary string
+	uses            []use
+	effects         verdict.Effect
+	writes          bool
 	// truncates says that the token is in a TRUNCATE.
 	truncates bool
 }
@@ -78,6 +79,20 @@ func (w word) is(texts ...string) bool {
 		}
 	}
 	return false
+}
+
+// unproven notes why nothing can be said of the body, if there is a reason.
+func (r *reader) unproven(reason string) {
+	if r.reason == "" {
+		r.reason = reason
+	}
+}
+
+// keep notes why a body that is not volatile may not be in a read.
+func (r *reader) keep(reason string) {
+	if !r.volatile && r.primary == "" {
+		r.primary = reason
+	}
 }
 
 func (r *reader) note(u use) {
@@ -129,31 +144,34 @@ func (r *reader) at(i int) word {
 	return r.words[i]
 }
 
-// word notes what a token may name. It gives the reason if the body is beyond
-// judgement.
-func (r *reader) word(i int, w word) string {
+// word notes what a token may name, and what it says of the body.
+func (r *reader) word(i int, w word) {
 	switch {
 	case w.kind == sqltoken.Word && w.text == "execute":
-		return "runs SQL that it makes itself (EXECUTE)"
+		r.unproven("runs SQL that it makes itself (EXECUTE)")
+		return
 	case isName(w.kind) && strings.HasPrefix(w.text, "pg_temp"):
 		r.effects |= verdict.Session
-		return "uses temporary objects"
-	case r.volatile && w.text == "set_config" && isName(w.kind) && r.endsWithTransaction(i):
+		r.unproven("uses temporary objects")
+		return
+	case w.text == "set_config" && isName(w.kind) && r.endsWithTransaction(i):
+		r.keep("sets something for the rest of its transaction")
 		others := use{kind: useOthers, name: w.text, arguments: 3}
 		if r.at(i - 1).is(".") {
 			others.schema = r.at(i - 2).text
 		}
 		r.note(others)
-		return ""
-	case !r.volatile && r.opens(i):
-		return "opens a cursor, which its transaction keeps"
+		return
+	case r.opens(i):
+		r.keep("opens a cursor, which its transaction keeps")
+	case isName(w.kind) && judge.OwnColumn(w.text):
+		r.keep("looks at the column " + w.text)
 	}
 	if isName(w.kind) {
 		r.note(use{kind: useWord, name: w.text})
 	} else if operator[w.kind] {
 		r.note(use{kind: useOperator, name: w.text})
 	}
-	return ""
 }
 
 // longestName is PostgreSQL's NAMEDATALEN-1: of a longer name the server takes the
@@ -190,23 +208,31 @@ func begins(before word) bool {
 // endsWithTransaction reports whether a call of set_config has the keyword TRUE as
 // its last argument.
 func (r *reader) endsWithTransaction(i int) bool {
-	if !r.at(i+1).is("(") || r.at(i-1).is(".") && !r.at(i-2).is("pg_catalog") {
-		return false
-	}
-	depth, commas := 0, 0
-	for i++; i < len(r.words); i++ {
-		switch w := r.words[i]; {
+	return r.transactional[i+1] && r.at(i+1).is("(") && (!r.at(i-1).is(".") || r.at(i-2).is("pg_catalog"))
+}
+
+// settingsOfTransaction gives the parentheses, by where they open, around three
+// arguments of which the last is the keyword TRUE. All are found in one pass: a client
+// may send as many as a text holds, one in the other.
+func (r *reader) settingsOfTransaction() map[int]bool {
+	type list struct{ begin, commas int }
+	found := make(map[int]bool)
+	var open []list
+	for i, w := range r.words {
+		switch last := len(open) - 1; {
 		case w.is("(", "["):
-			depth++
+			open = append(open, list{begin: i})
+		case last < 0:
 		case w.is(")", "]"):
-			if depth--; depth == 0 {
-				return commas == 2 && r.at(i-1).is("true") && r.at(i-2).is(",")
+			if open[last].commas == 2 && r.at(i-1).is("true") && r.at(i-2).is(",") {
+				found[open[last].begin] = true
 			}
-		case w.is(",") && depth == 1:
-			commas++
+			open = open[:last]
+		case w.is(","):
+			open[last].commas++
 		}
 	}
-	return false
+	return found
 }
 
 // command looks at a token where a statement may begin: after a semicolon, BEGIN,

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,13 +113,13 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 		"case":                        {text: "BEGIN a := CASE WHEN b THEN c ELSE d END; CASE a WHEN 1 THEN b := 2; ELSE NULL; END CASE; END"},
 		"execute in a loop":           {text: "BEGIN FOR r IN EXECUTE 'x' LOOP NULL; END LOOP; END", refused: true},
 		"temporary table":             {text: "BEGIN CREATE TEMP TABLE x (a int); END", refused: true, effects: verdict.Session},
-		"temporary schema":            {text: "BEGIN INSERT INTO pg_temp.x VALUES (1); END", refused: true, effects: verdict.Session},
+		"temporary schema":            {text: "BEGIN INSERT INTO pg_temp.x VALUES (1); END", refused: true, effects: verdict.Session, writes: true},
 		"a column named temp":         {text: "BEGIN NEW.temp := 1; RETURN NEW; END"},
 		"definition":                  {text: "BEGIN DROP TABLE x; END", refused: true},
 		"prepare":                     {text: "BEGIN PREPARE x AS SELECT 1; END", refused: true},
 		"do":                          {text: "BEGIN DO 'BEGIN END'; END", refused: true},
 		"truncate":                    {text: "BEGIN TRUNCATE a, b; END", writes: true},
-		"truncate cascade":            {text: "BEGIN TRUNCATE a CASCADE; END", refused: true},
+		"truncate cascade":            {text: "BEGIN TRUNCATE a CASCADE; END", refused: true, writes: true},
 		"local setting":               {text: "BEGIN PERFORM set_config('a.b', f(x, y), true); PERFORM pg_catalog.set_config('a.b', 'x', TRUE); END"},
 		"a block in THEN":             {text: "BEGIN IF a THEN DECLARE b int; BEGIN NULL; END; END IF; END", refused: true},
 		"a block in a handler":        {text: "BEGIN NULL; EXCEPTION WHEN OTHERS THEN BEGIN RESET ROLE; END; END", effects: verdict.Session},
@@ -138,6 +140,57 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 		}
 		if !names {
 			t.Errorf("%s: set_config is overlooked", text)
+		}
+	}
+}
+
+// Any client may send such a block. If each call had the rest of the text looked at, the
+// price of 64 times the text would be some thousands of times as high. One measurement of
+// five below a thousand tells that it is not, however busy the machine is.
+func TestThePriceOfABodyGrowsWithItsLength(t *testing.T) {
+	const least, times, limit = 500, 64, 1000
+	for _, piece := range []string{"set_config(", "set_config(a, b, ", "EXECUTE (", "EXECUTE format((", "[set_config(", "EXECUTE 'SET a' ||"} {
+		price := func(n int) time.Duration {
+			text := "BEGIN PERFORM " + strings.Repeat(piece, n)
+			begun := time.Now()
+			plpgsql(text, true)
+			return time.Since(begun)
+		}
+		var tries []time.Duration
+		short := min(price(least), price(least), price(least))
+		for len(tries) == 0 || len(tries) < 5 && slices.Min(tries) > short*limit {
+			tries = append(tries, price(least*times))
+		}
+		if slices.Min(tries) > short*limit {
+			t.Errorf("%q: %v, and %v for %d times the text", piece, short, tries, times)
+		}
+	}
+}
+
+// What is undone with the transaction keeps a query from the replicas, on which it may
+// have other parts, but is nothing to the session.
+func TestWhatOnlyATransactionKeepsIsNothingToTheSession(t *testing.T) {
+	for _, text := range []string{
+		"BEGIN PERFORM set_config(x, y, true); END",
+		"BEGIN RETURN pg_catalog.set_config('a.b', f(x), TRUE); END",
+		"BEGIN OPEN c FOR SELECT 1; END",
+		"BEGIN RETURN (SELECT cmin FROM t LIMIT 1); END",
+	} {
+		b := plpgsql(text, false)
+		if b.reason != "" || b.primary == "" || b.effects != 0 || slices.Contains(b.uses, use{kind: useWord, name: "set_config"}) {
+			t.Errorf("%s: %+v", text, b)
+		}
+		if b := plpgsql(text, true); b.reason != "" || b.primary != "" || b.effects != 0 {
+			t.Errorf("%s in a volatile function: %+v", text, b)
+		}
+	}
+	if b := plpgsql("BEGIN OPEN c FOR EXECUTE q; END", false); b.reason == "" {
+		t.Error("EXECUTE behind OPEN is overlooked")
+	}
+	for _, last := range []string{"false", "v", "true AND v"} {
+		b := plpgsql("BEGIN PERFORM set_config(x, y, "+last+"); END", false)
+		if !slices.Contains(b.uses, use{kind: useWord, name: "set_config"}) {
+			t.Errorf("set_config(x, y, %s) is overlooked", last)
 		}
 	}
 }

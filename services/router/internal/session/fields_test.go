@@ -37,7 +37,7 @@ var travels = map[string]map[string]string{
 		"reported": "- the owner's: where nothing is said of it, nothing has changed",
 	},
 	"session.block": {
-		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
+		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "on": "Block.Timeline", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
 		"replica": "Lease.Replica, Block.State", "ran": "Block.Ran",
 	},
 	"session.Statement": {
