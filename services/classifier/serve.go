@@ -82,10 +82,16 @@ func serve(ctx context.Context, env *service.Env) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	if err := join(around, env, attentive{c, shelf}, shelf.Lead, news, &wg); err != nil {
+	lead := catalog.NewLead(env.Config.Health.StaleAfter.D())
+	told := func(t bus.Topology) {
+		if primary := lead.Heard(&t, time.Now()); primary != "" {
+			shelf.Lead(primary)
+		}
+	}
+	if err := join(around, env, attentive{c, shelf}, told, news, &wg); err != nil {
 		return err
 	}
-	wg.Go(func() { follow(around, env, c, s, shelf) })
+	wg.Go(func() { follow(around, env, c, s, shelf, lead) })
 	wg.Go(func() {
 		ward.Watch(around, func(database string) { news.Flush(database, c.Flush(database)) })
 	})
@@ -195,7 +201,7 @@ func (a attentive) Flushed(database string, generation uint64) bool {
 
 // join connects to the bus, which need not be there: verdicts are given without
 // it.
-func join(ctx context.Context, env *service.Env, c herald.Clerk, lead func(primary string), news *herald.Herald, wg *sync.WaitGroup) error {
+func join(ctx context.Context, env *service.Env, c herald.Clerk, told func(bus.Topology), news *herald.Herald, wg *sync.WaitGroup) error {
 	m, err := bus.NewMetrics(env.Metrics)
 	if err != nil {
 		return err
@@ -214,11 +220,7 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, lead func(prima
 	if err != nil {
 		return err
 	}
-	if _, err := bus.Subscribe(nc, bus.SubjectTopology, m, func(t bus.Topology) {
-		if t.Primary != "" { // whoever was is asked until it is known who is
-			lead(t.Primary)
-		}
-	}); err != nil {
+	if _, err := bus.Subscribe(nc, bus.SubjectTopology, m, told); err != nil {
 		return err
 	}
 	desk := &herald.Desk{
@@ -235,7 +237,7 @@ func join(ctx context.Context, env *service.Env, c herald.Clerk, lead func(prima
 }
 
 // follow applies what can change while running.
-func follow(ctx context.Context, env *service.Env, c *clerk.Clerk, s *server.Server, shelf *catalog.Library) {
+func follow(ctx context.Context, env *service.Env, c *clerk.Clerk, s *server.Server, shelf *catalog.Library, lead *catalog.Lead) {
 	now := env.Config
 	for {
 		select {
@@ -244,6 +246,7 @@ func follow(ctx context.Context, env *service.Env, c *clerk.Clerk, s *server.Ser
 		case cfg := <-env.Reloads:
 			c.Resize(cfg.Classify.CacheSize)
 			s.SetMaxText(cfg.Classify.MaxText)
+			lead.Settle(cfg.Health.StaleAfter.D())
 			if cfg.Monitor != now.Monitor || !slices.Equal(cfg.Backends(), now.Backends()) || cfg.Classify.Timeout != now.Classify.Timeout ||
 				!slices.Equal(cfg.Routing.ReadFunctions, now.Routing.ReadFunctions) {
 				login, err := monitorLogin(cfg)

@@ -315,6 +315,24 @@ func TestVerdictsEndWhenNoCatalogCanBeRead(t *testing.T) {
 	d.eventually(t, "SELECT * FROM t", verdict.Read)
 }
 
+// A server that lets the monitor in and does not let it read says as little.
+func TestVerdictsEndWhenTheCatalogMayNotBeRead(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE t (id int)")
+	d := open(t, c, func(o *Options) { o.Unconfirmed = time.Millisecond })
+	d.eventually(t, "SELECT * FROM t", verdict.Read)
+	d.wantChange(t, lab.Database)
+	exec(t, super, "REVOKE SELECT ON pg_catalog.pg_proc FROM PUBLIC")
+	d.wantChange(t, lab.Database)
+	if o := d.judge("SELECT * FROM t"); o.Kind != verdict.Write {
+		t.Error("a table that cannot be looked at is read")
+	}
+	exec(t, super, "GRANT SELECT ON pg_catalog.pg_proc TO PUBLIC")
+	d.wantChange(t, lab.Database)
+	d.eventually(t, "SELECT * FROM t", verdict.Read)
+}
+
 func TestNobodyWaitsForADeadServer(t *testing.T) {
 	c := labtest.Start(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

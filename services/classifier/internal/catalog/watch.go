@@ -241,6 +241,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	defer func() {
 		if err != nil {
 			conn.close()
+			w.doubt() // who can log in may still be kept from reading
 			w.done(0)
 		}
 	}()
@@ -302,8 +303,8 @@ func (w *watch) swap(next *Snapshot) {
 	}
 }
 
-// doubt gives a Snapshot up, and has the verdicts by it dropped, if no server has been
-// there for too long to say that it still holds.
+// doubt gives a Snapshot up, and has the verdicts by it dropped, if nothing that could
+// be read has said for too long that it still holds.
 func (w *watch) doubt() {
 	w.mu.Lock()
 	stale := w.state.snapshot != nil && time.Since(w.state.last) > w.l.opts.Unconfirmed

@@ -190,8 +190,9 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 		return hearing{Verdict: verdict.Unclassified()}
 	}
 	var normalized string
+	judged := false
 	err := c.opts.Parse(judge.Bare(r.Text), c.debug() || len(r.Text) <= maxStatement, func(p parse.Parsed) {
-		o, normalized = c.opts.Judge(by, p), p.Normalized
+		o, normalized, judged = c.opts.Judge(by, p), p.Normalized, true
 	})
 	var refused *parse.Refused
 	var poison *parse.Poison
@@ -218,11 +219,19 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 	if o.Defines {
 		c.opts.Catalogs.Changing(r.Database)
 	}
-	h = hearing{Verdict: o.Verdict, keep: !o.Passing, by: by, about: About{Names: o.Names}}
+	h = hearing{Verdict: o.Verdict, keep: !o.Passing && !(judged && blind(by)), by: by, about: About{Names: o.Names}}
 	if o.Template && len(normalized) <= maxStatement {
 		h.about.Statement = normalized
 	}
 	return h
+}
+
+// blind reports whether nothing was known of the database. Another classifier may be able to
+// look into it, and what that one says is not to be displaced: an opinion of the blind is
+// an answer to who asks, and nobody else hears of it.
+func blind(by judge.Catalog) bool {
+	_, is := by.(judge.Blind)
+	return is
 }
 
 // log names the matter in each line.

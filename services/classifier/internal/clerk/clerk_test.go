@@ -38,9 +38,18 @@ type library struct {
 	// more is how many times another look will find more.
 	more            int
 	again, changing []string
+	// blind says that no database can be looked into.
+	blind bool
 }
 
-func (l *library) Of(string) judge.Catalog { return judge.Static{} }
+func (l *library) Of(string) judge.Catalog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.blind {
+		return judge.Blind{}
+	}
+	return judge.Static{}
+}
 
 func (l *library) Again(database string, since judge.Catalog) bool {
 	l.mu.Lock()
@@ -336,5 +345,36 @@ func TestWhatMustNotBeParsedIsNot(t *testing.T) {
 		if v := o.decide(t, &verdict.Request{Database: "a", Key: sqltoken.Key{byte(i)}, Text: text}); v.Kind != verdict.Write {
 			t.Errorf("decided %+v", v)
 		}
+	}
+}
+
+// Another classifier may know more: an opinion without knowledge of the database is given
+// to who asks and to nobody else.
+func TestOpinionsOfTheBlindAreNeitherKeptNorAnnounced(t *testing.T) {
+	o := open(t, 10, func(string) judge.Opinion { return judge.Opinion{Verdict: verdict.Unclassified()} })
+	set := func(blind bool) {
+		o.library.mu.Lock()
+		defer o.library.mu.Unlock()
+		o.blind = blind
+	}
+	r := request("db", 1)
+	set(true)
+	if v := o.decide(t, r); v.Kind != verdict.Write {
+		t.Errorf("%+v", v)
+	}
+	if _, ok := o.Recall(r); ok || len(o.news) != 0 || len(o.Recent(10)) != 0 {
+		t.Errorf("kept %v, announced %v", ok, o.news)
+	}
+	// What no catalog was asked about is as true as anybody's.
+	deep := request("db", 2)
+	deep.Text = "\x00"
+	o.decide(t, deep)
+	if _, ok := o.Recall(deep); !ok || len(o.news) != 1 {
+		t.Errorf("kept %v, announced %v", ok, o.news)
+	}
+	set(false)
+	o.decide(t, r)
+	if _, ok := o.Recall(r); !ok || len(o.news) != 2 {
+		t.Errorf("kept %v, announced %v", ok, o.news)
 	}
 }

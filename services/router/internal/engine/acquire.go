@@ -73,7 +73,7 @@ func (e *Engine) lend(c *client) {
 		return
 	}
 	choice := route.Pick(table, r)
-	for r.Read && choice.Backend != route.None && choice.Backend != table.Primary && e.siteOf(choice.Backend, c.login).refused() {
+	for r.Read && choice.Backend != route.None && choice.Backend != table.Primary && e.siteOf(choice.Backend, c.login).refuses(c.login.Startup) {
 		r.Tried = r.Tried.With(choice.Backend)
 		choice = route.Pick(table, r)
 	}
@@ -213,7 +213,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 		Slot: slot, Backend: b, Server: fence.Server{Backend: b, Run: s.Run},
 		Name: e.servers[b].name, Role: role, Reason: why,
 		Replayed: table.Backends[b].Replayed, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
-		Statements: &s.statements, Settings: &s.Settings,
+		Statements: &s.statements, Settings: &s.Settings, Reported: &s.reported,
 	})
 }
 

@@ -100,6 +100,8 @@ type Engine struct {
 	scanner *sqltoken.Scanner
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
+	// differences are those from the primary that have been complained of.
+	differences map[difference]struct{}
 	// beginnings are what the primary's connections begin with, by login.
 	beginnings map[upstream.Login]beginning
 
@@ -145,21 +147,22 @@ type Engine struct {
 func New(o Options) (*Engine, error) {
 	e := &Engine{
 		log: o.Log, opts: o, cfg: o.Config, metrics: o.Metrics,
-		users:      map[string]string{},
-		pools:      map[poolKey]*site{},
-		parting:    map[*parting]struct{}{},
-		greetings:  map[upstream.Login][]handoff.Parameter{},
-		beginnings: map[upstream.Login]beginning{},
-		arriving:   map[string]*arrival{},
-		departing:  map[string]*departure{},
-		awaited:    map[string]*departure{},
-		clients:    map[string]*client{},
-		byPID:      map[uint32]*client{},
-		cache:      cache.New(o.Config.Classify.CacheSize),
-		scanner:    sqltoken.NewScanner(o.Secret),
-		routers:    shareOfRouters{count: 1},
-		began:      time.Now(),
-		now:        time.Now(),
+		users:       map[string]string{},
+		pools:       map[poolKey]*site{},
+		parting:     map[*parting]struct{}{},
+		greetings:   map[upstream.Login][]handoff.Parameter{},
+		differences: map[difference]struct{}{},
+		beginnings:  map[upstream.Login]beginning{},
+		arriving:    map[string]*arrival{},
+		departing:   map[string]*departure{},
+		awaited:     map[string]*departure{},
+		clients:     map[string]*client{},
+		byPID:       map[uint32]*client{},
+		cache:       cache.New(o.Config.Classify.CacheSize),
+		scanner:     sqltoken.NewScanner(o.Secret),
+		routers:     shareOfRouters{count: 1},
+		began:       time.Now(),
+		now:         time.Now(),
 	}
 	clock, err := staleness.OpenClock()
 	if err != nil {

@@ -205,7 +205,7 @@ func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a sessio
 		}
 		a.Lease = &session.Grant{
 			Slot: s.slot, Backend: s.site.key.Backend, Server: fence.Server{Backend: s.site.key.Backend, Run: s.Run},
-			Name: l.Leases[i].Backend, Parameters: s.params, Statements: &s.statements, Settings: &s.Settings,
+			Name: l.Leases[i].Backend, Parameters: s.params, Statements: &s.statements, Settings: &s.Settings, Reported: &s.reported,
 		}
 	}
 	for i, s := range idle {

@@ -193,7 +193,7 @@ func (e *Engine) warm(l upstream.Login, least int, last lastUse) {
 		if p.used.IsZero() {
 			p.used, p.startup = last.at, last.startup
 		}
-		for !p.retry.Active() && !e.crowded(i) && p.Warm(l.Startup, least) {
+		for !p.retry.Active() && !p.avoids(l.Startup) && !e.crowded(i) && p.Warm(l.Startup, least) {
 			p.connect(l.Startup)
 		}
 	}

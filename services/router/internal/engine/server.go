@@ -19,6 +19,13 @@ type server struct {
 	pid    uint32
 	secret []byte
 	params []handoff.Parameter
+	// reported is what the server has reported since, given what was added to the login's
+	// own startup parameters when it was made.
+	reported session.Reported
+	given    []handoff.Parameter
+	// outdated says that the primary answers otherwise by now: it is closed when it comes
+	// back.
+	outdated bool
 	// relayed says that its TLS state is this process's: it cannot go to another.
 	relayed bool
 	// statements is what it holds of prepared statements.
@@ -233,6 +240,8 @@ func (s *server) receiveReset() {
 			return
 		case typ == wire.CommandComplete:
 			s.discarded = true
+		case typ == wire.ParameterStatus:
+			s.reported.Note(b[wire.HeaderSize:total])
 		case typ == wire.ReadyForQuery:
 			// Anything but that it has been done, and nothing behind it, is the answer to
 			// something else.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/pool"
@@ -29,6 +30,9 @@ type site struct {
 	// with.
 	used    time.Time
 	startup string
+	// unlike are the startup parameters with which a connection would answer otherwise than
+	// the primary.
+	unlike map[string]avoidance
 	// refusal is why the last connection could not be made; empty after one that was.
 	refusal string
 }
@@ -43,6 +47,11 @@ func (e *Engine) siteOf(backend int, l upstream.Login) *site {
 		e.pools[k] = p
 	}
 	return p
+}
+
+// login gives a login whose connections are in the pool.
+func (p *site) login(startup string) upstream.Login {
+	return upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}
 }
 
 // all lists the pool's connections.
@@ -83,22 +92,28 @@ func (p *site) connect(startup string) {
 	e := p.e
 	conn := e.servers[p.key.Backend].connector
 	who := upstream.Credentials{User: p.key.User, Password: e.users[p.key.User]}
-	params := upstream.DecodeStartup(startup)
+	params, given := upstream.DecodeStartup(startup), []handoff.Parameter(nil)
 	if p.key.Backend != e.tracker.Table().Primary {
-		params = e.alike(upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}, params)
+		given = e.shaping(p.login(startup))
 	}
 	began := e.now
 	e.work.Go(func() {
-		m, err := conn.Connect(e.workCtx, who, p.key.Database, params)
+		m, err := connectAlike(params, given, func(params []handoff.Parameter) (*upstream.Made, error) {
+			return conn.Connect(e.workCtx, who, p.key.Database, params)
+		})
 		posted := e.Post(func() {
 			if err == nil && m.Standby() && p.key.Backend == e.tracker.Table().Primary {
 				poll.Hangup(m.FD)
 				err = errDemoted
 			}
-			if err != nil {
+			var other *unlike
+			switch {
+			case errors.As(err, &other):
+				p.avoid(startup, other)
+			case err != nil:
 				p.connectFailed(startup, err)
-			} else {
-				p.connected(startup, m, began)
+			default:
+				p.connected(startup, m, given, began)
 			}
 			e.runReady()
 		})
@@ -113,11 +128,11 @@ func (p *site) connect(startup string) {
 var errDemoted = errors.New("it is taken for the primary, but is a standby now")
 
 // connected takes a finished connection into the pool.
-func (p *site) connected(startup string, m *upstream.Made, began time.Time) {
+func (p *site) connected(startup string, m *upstream.Made, given []handoff.Parameter, began time.Time) {
 	e := p.e
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
-	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, relayed: m.Relayed}
+	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, relayed: m.Relayed}
 	s.Startup, s.Made = startup, began
 	s.Run = e.tracker.Observe(p.key.Backend, m.Run)
 	if err := s.open(e, m.FD, s, poll.In); err != nil {
@@ -135,9 +150,12 @@ func (p *site) connected(startup string, m *upstream.Made, began time.Time) {
 	}
 	p.backoff, p.refusal = 0, ""
 	if e.tracker.Table().Primary == p.key.Backend {
-		login := upstream.Login{User: p.key.User, Database: p.key.Database, Startup: startup}
+		login := p.login(startup)
 		e.greeted(login, m.Parameters)
+		e.retire(login)
 		e.begins(login, m.Beginnings)
+	} else {
+		s.outdated = e.outdated(s, p.login(startup)) // it was told meanwhile
 	}
 	p.giveBack(s)
 }
@@ -168,17 +186,24 @@ func (p *site) connectFailed(startup string, err error) {
 	}
 	giveUp := denied || !isPrimary && !full
 	for _, c := range p.ConnectFailed(startup, giveUp) {
-		c.wait.in = nil
-		c.uncount()
 		if denied && isPrimary {
+			c.wait.in = nil
+			c.uncount()
 			e.refuse(c, &session.Problem{Code: pg.Code, Message: pg.Message, Detail: pg.Detail, Hint: pg.Hint})
 			continue
 		}
-		c.wait.request.Tried = c.wait.request.Tried.With(p.key.Backend)
-		e.ready = append(e.ready, grant{c: c})
+		p.sendElsewhere(c)
 	}
 	p.pause()
 	e.refill(p) // it has left room for others
+}
+
+// sendElsewhere has a session that waits here no more ask for another server.
+func (p *site) sendElsewhere(c *client) {
+	c.wait.in = nil
+	c.uncount()
+	c.wait.request.Tried = c.wait.request.Tried.With(p.key.Backend)
+	p.e.ready = append(p.e.ready, grant{c: c})
 }
 
 // pause leaves the server alone for a while, longer each time.
@@ -187,9 +212,11 @@ func (p *site) pause() {
 	p.e.timers.Set(&p.retry, p.e.now.Add(p.backoff), p.fill)
 }
 
-// refused reports that the server has just refused this login and there is no
-// connection from before.
-func (p *site) refused() bool { return p.retry.Active() && p.Size() == 0 }
+// refuses reports that the server has just refused this login and there is no connection
+// from before, or that one with these startup parameters is of no use.
+func (p *site) refuses(startup string) bool {
+	return p.retry.Active() && p.Size() == 0 || p.avoids(startup)
+}
 
 // temporary reports SQLSTATEs of a refused login that will pass by themselves:
 // the server starts, stops or recovers (class 57), or is full (class 53).
@@ -201,7 +228,8 @@ func temporary(code string) bool {
 // waits for its like.
 func (p *site) giveBack(s *server) {
 	e := p.e
-	if s.broken || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.excess(p.key.Backend) || e.aged(&s.Conn, s.pid) {
+	s.takeStock()
+	if s.broken || s.outdated || s.Run != e.tracker.Run(p.key.Backend) || p.Size() > p.Max || e.excess(p.key.Backend) || e.aged(&s.Conn, s.pid) {
 		p.discard(s)
 		return
 	}

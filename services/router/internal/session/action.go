@@ -119,6 +119,9 @@ type Grant struct {
 	// Settings is the connection's account of what has been set on it; the session
 	// keeps it while it has the connection.
 	Settings *settings.Hash
+	// Reported is the connection's account of what its server has reported; the session
+	// keeps it while it has the connection.
+	Reported *Reported
 	// Parameters are what the server reported when the connection was made. They
 	// are shared; nobody changes them.
 	Parameters []handoff.Parameter

@@ -201,6 +201,7 @@ func (s *Session) fromApplying(b []byte) int {
 // reported shows the client a parameter that is not what it was told. On a
 // connection that is given its settings most are what they were on the last one.
 func (s *Session) reported(msg []byte) {
+	s.held[s.at].note(msg[wire.HeaderSize:])
 	name, rest, _ := bytes.Cut(msg[wire.HeaderSize:], []byte{0})
 	value, ok := wire.CString(rest)
 	for _, p := range s.shown {

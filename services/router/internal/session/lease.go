@@ -13,7 +13,7 @@ func (s *Session) Granted(g *Grant) {
 	}
 	stays := s.goesOnIn(g)
 	h := &s.held[g.Slot]
-	h.ok, h.by, h.statements, h.settings = true, g.Server, g.Statements, g.Settings
+	h.ok, h.by, h.statements, h.settings, h.reported = true, g.Server, g.Statements, g.Settings, g.Reported
 	h.timeline = g.Replayed.Timeline
 	if g.Slot == PrimarySlot && s.asked.Mode.Remembers() { // in other modes nothing was waited for
 		s.isAside = false

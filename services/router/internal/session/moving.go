@@ -150,7 +150,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	s.written, s.stale, s.warned = l.Written, l.Stale, l.Warned
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
-		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings}
+		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported}
 		s.at = g.Slot
 		s.block.replica = g.Slot == ReplicaSlot && s.block.state == begun
 	}

@@ -187,6 +187,9 @@ func whole(typ byte) bool {
 func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	switch typ {
 	case wire.ParameterStatus:
+		if all {
+			s.held[s.at].note(msg[wire.HeaderSize:])
+		}
 		if all && !s.note(msg[wire.HeaderSize:]) {
 			return withhold
 		}

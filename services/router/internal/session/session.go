@@ -229,6 +229,15 @@ type held struct {
 	statements *Statements
 	// settings is which settings it has.
 	settings *settings.Hash
+	// reported is what its server has reported; nil where nobody wants to know.
+	reported *Reported
+}
+
+// note takes the body of a ParameterStatus message.
+func (h *held) note(body []byte) {
+	if h.reported != nil {
+		h.reported.Note(body)
+	}
 }
 
 // New makes the session of a record that comes from a login. Start begins it.

@@ -1,0 +1,58 @@
+package session
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
+// Shapes reports whether a parameter is one of those that servers report to whoever logs in
+// and that shape what their answers look like, or how statements are read (PostgreSQL
+// documentation, "Protocol Flow: Asynchronous Operations").
+func Shapes(name string) bool {
+	switch name {
+	case "DateStyle", "IntervalStyle", "TimeZone", "standard_conforming_strings":
+		return true
+	}
+	return false
+}
+
+// Reported is what a server has reported on a connection of the parameters that Shapes
+// names, since it was made: the last value of each. The zero value is one that has reported
+// nothing. A connection has it and lends it to the session with itself.
+type Reported struct{ values []handoff.Parameter }
+
+// Note takes the body of a ParameterStatus message.
+func (r *Reported) Note(body []byte) {
+	name, rest, _ := bytes.Cut(body, []byte{0})
+	value, ok := wire.CString(rest)
+	if !ok || !Shapes(string(name)) {
+		return
+	}
+	for i := range r.values {
+		if r.values[i].Name == string(name) {
+			r.values[i].Value = string(value)
+			return
+		}
+	}
+	r.values = append(r.values, handoff.Parameter{Name: string(name), Value: string(value)})
+}
+
+// Over gives what was reported when the connection was made with what has been since, and
+// whether that differs; params is not changed.
+func (r *Reported) Over(params []handoff.Parameter) (now []handoff.Parameter, differs bool) {
+	now = params
+	for _, v := range r.values {
+		i := slices.IndexFunc(now, func(p handoff.Parameter) bool { return p.Name == v.Name })
+		if i < 0 || now[i].Value == v.Value {
+			continue
+		}
+		if !differs {
+			now, differs = slices.Clone(now), true
+		}
+		now[i].Value = v.Value
+	}
+	return now, differs
+}
