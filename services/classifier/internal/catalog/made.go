@@ -10,7 +10,8 @@ import (
 
 // made gives the effects of the SQL that a body makes itself, as far as they can be
 // guessed: nothing of what it runs is proven anyway, but what the session finds in its
-// connection afterwards is to be there. Temporary objects are looked for in the body,
+// connection afterwards is to be there. Temporary objects are looked for in the body and
+// in the strings that begin with their CREATE, which a variable may take to an EXECUTE,
 // and what is set in the strings with which the SQL of an EXECUTE begins. Others may be
 // pieces of a statement, as ' SET ' is of an UPDATE, or nothing that is run: what they
 // would bind are the sessions of all who write a table, where its trigger has the body.
@@ -19,11 +20,20 @@ func (r *reader) made() (e verdict.Effect) {
 		switch {
 		case w.is("temp", "temporary") && r.at(i-1).is("create", "local", "global", "replace", "into"),
 			isName(w.kind) && strings.HasPrefix(w.text, "pg_temp"),
+			w.kind == sqltoken.String && beginsCreate(w.text) && leavesSomething(r.beginning(i)),
 			w.is("execute") && leavesSomething(r.beginning(i+1)):
 			e |= verdict.Session
 		}
 	}
 	return e
+}
+
+// beginsCreate reports whether a text may begin with CREATE; one with a comment before it
+// is looked at where it is executed.
+func beginsCreate(text string) bool {
+	const create = "create"
+	text = strings.TrimLeft(text, " \t\n\r\f\v")
+	return len(text) > len(create) && strings.EqualFold(text[:len(create)], create)
 }
 
 // beginning gives the tokens of the string that the expression at a token begins with,

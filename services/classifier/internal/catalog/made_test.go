@@ -43,6 +43,9 @@ func TestOfSQLThatIsMadeTheBeginningsCount(t *testing.T) {
 		`EXECUTE 'CREATE TABLE pg_temp.' || quote_ident(t) || ' (a int)'`,
 		`EXECUTE 'CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS ''SELECT 1'''`,
 		`FOR r IN EXECUTE 'SET ROLE x' LOOP NULL; END LOOP`,
+		`q := 'CREATE TEMP TABLE x AS ' || body; EXECUTE q`,
+		`EXECUTE concat('create temporary table ', t, ' (a int)')`,
+		`q := format('CREATE TEMP TABLE %I (a int)', t); EXECUTE q`,
 	} {
 		if b := plpgsql("BEGIN "+text+"; END", true); b.reason == "" || b.effects != verdict.Session {
 			t.Errorf("%s: reason %q, effects %v", text, b.reason, b.effects)
@@ -56,6 +59,8 @@ func TestOfSQLThatIsMadeTheBeginningsCount(t *testing.T) {
 		`IF status IN ('load', 'reset', 'reset all', 'listen x') THEN EXECUTE q; END IF`,
 		`RAISE NOTICE 'Set % to %', a, b; EXECUTE q`,
 		`RAISE NOTICE 'Reset of %', a; EXECUTE q`,
+		`RAISE NOTICE 'create a temporary table'; EXECUTE q`,
+		`q := 'CREATE TABLE temp (a int)'; EXECUTE q`,
 		`a := 'set b = c'; EXECUTE q`,
 		`SELECT 1 INTO a FROM pg_namespace WHERE nspname NOT LIKE 'pg_temp%'; EXECUTE q`,
 		`EXECUTE 'SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE ''pg_temp%'''`,

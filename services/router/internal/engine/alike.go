@@ -107,6 +107,17 @@ func (p *site) avoids(startup string) bool {
 	return ok && p.e.now.Before(a.until)
 }
 
+// remembers reports whether any connection is not to be made: a pool that was forgotten
+// would try again at once.
+func (p *site) remembers() bool {
+	for startup := range p.unlike {
+		if p.avoids(startup) {
+			return true
+		}
+	}
+	return false
+}
+
 // avoid has the sessions of a login read elsewhere. Others of the same user and database,
 // which give the parameter themselves, are not concerned.
 func (p *site) avoid(startup string, u *unlike) {

@@ -120,6 +120,9 @@ func TestAServerThatRefusesThePrimarysValue(t *testing.T) {
 	if n := lines.count("cannot connect to server"); n != 0 {
 		t.Errorf("denied: %s", lines.b.String())
 	}
+	if !onLoop(t, e, func() bool { e.tendPools(); return e.siteOf(1, testLogin).refuses("") }) {
+		t.Error("a pool that has no connection is forgotten, with why it has none")
+	}
 	// One that says itself how answers are to look is served there as ever.
 	startup := upstream.EncodeStartup([]handoff.Parameter{{Name: "TimeZone", Value: "UTC"}})
 	onLoop(t, e, func() bool {

@@ -168,7 +168,7 @@ func (e *Engine) tendPools() {
 		}) {
 			p.forget(s)
 		}
-		if p.Size() == 0 && p.Waiters() == 0 {
+		if p.Size() == 0 && p.Waiters() == 0 && !p.remembers() {
 			e.timers.Stop(&p.retry)
 			delete(e.pools, k)
 		}
