@@ -220,6 +220,7 @@ func (e *Engine) forget(c *client) {
 	e.timers.Stop(&c.lastWord)
 	e.timers.Stop(&c.idleDue)
 	e.timers.Stop(&c.again)
+	e.timers.Stop(&c.insists)
 	rec := c.s.Record()
 	delete(e.clients, rec.Session)
 	if e.byPID[rec.Cancel.PID] == c {

@@ -31,6 +31,7 @@ func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
 // sends from then on. A statement of a transaction that has not left yet is canceled when
 // it has.
 func (c *client) cancel(over func()) {
+	idle := c.s.Phase() == session.Idle
 	c.hear()
 	if c.closed {
 		over()
@@ -42,6 +43,9 @@ func (c *client) cancel(over func()) {
 	}
 	c.s.Cancel()
 	c.perform()
+	if idle { // what runs has only just been sent
+		c.insist(0)
+	}
 	c.whenCanceled(over)
 	c.resume()
 }
@@ -73,9 +77,31 @@ func (c *client) cancelEarly() {
 	c.early = nil
 	c.s.Cancel()
 	c.perform()
+	c.insist(0)
 	for _, over := range early {
 		c.whenCanceled(over)
 	}
+}
+
+// insist cancels the statement again if it still runs after a while. A server process that
+// has not taken it up yet ignores a request, and this one has left right behind it. No other
+// statement is sent while a request is under way.
+func (c *client) insist(times int) {
+	if times == cancelsAgain || c.closed || c.s.Phase() != session.Busy {
+		return
+	}
+	answered, pause := c.statements, cancelAgainAfter
+	for range times {
+		pause *= 10
+	}
+	c.e.timers.Set(&c.insists, c.e.now.Add(pause), func() {
+		if c.closed || c.statements != answered || c.s.Phase() != session.Busy {
+			return
+		}
+		c.s.Cancel()
+		c.perform()
+		c.insist(times + 1)
+	})
 }
 
 // endEarly ends the requests with the session.
