@@ -59,10 +59,8 @@ type client struct {
 	// early are the cancel requests for a statement that has not left yet: each is called
 	// when it is over.
 	early []func()
-	// insists is when the statement is canceled again that such a request was for;
-	// statements counts those that have been answered.
-	insists    poll.Timer
-	statements uint64
+	// insists is when the statement is canceled again that such a request was for.
+	insists poll.Timer
 
 	// stepped is the connection on which the session has last moved a sequence.
 	stepped *server

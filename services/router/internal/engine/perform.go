@@ -97,7 +97,6 @@ func (e *Engine) withdraw(c *client) {
 
 // answered counts the statement that has been answered.
 func (c *client) answered() {
-	c.statements++
 	if c.on >= 0 {
 		took := c.e.now.Sub(c.started).Seconds()
 		c.e.metrics.Duration[c.target].Observe(took)

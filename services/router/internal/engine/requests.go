@@ -83,19 +83,20 @@ func (c *client) cancelEarly() {
 	}
 }
 
-// insist cancels the statement again if it still runs after a while. A server process that
-// has not taken it up yet ignores a request, and this one has left right behind it. No other
-// statement is sent while a request is under way.
+// insist cancels the statement again if the server has said nothing for a while. A process
+// of it that has not taken the statement up yet ignores a request, and this one has left
+// right behind it. Once it has said anything, what runs may be a statement behind that one.
 func (c *client) insist(times int) {
-	if times == cancelsAgain || c.closed || c.s.Phase() != session.Busy {
+	s := c.conns[c.s.Slot()]
+	if times == cancelsAgain || c.closed || s == nil || c.s.Phase() != session.Busy {
 		return
 	}
-	answered, pause := c.statements, cancelAgainAfter
+	said, pause := s.said, cancelAgainAfter
 	for range times {
 		pause *= 10
 	}
 	c.e.timers.Set(&c.insists, c.e.now.Add(pause), func() {
-		if c.closed || c.statements != answered || c.s.Phase() != session.Busy {
+		if c.closed || s.owner != c || s.said != said || c.s.Phase() != session.Busy {
 			return
 		}
 		c.s.Cancel()

@@ -53,6 +53,8 @@ type server struct {
 	// has come back meanwhile.
 	cancels int
 	parked  bool
+	// said counts what has been read of it for a session.
+	said uint64
 	// over wait for the end of the cancel requests under way.
 	over []func()
 	// asked counts the further requests for a connection that is closed.
@@ -154,6 +156,7 @@ func (s *server) receive(c *client) {
 		return
 	case poll.OK:
 	}
+	s.said++
 	e.heardFrom(s.site.key.Backend)
 	b := s.received(e.buf[:n])
 	// Set aside: b may lie in it, and it is not unread any more unless the session
