@@ -19,6 +19,10 @@ func (s *Session) ServerLost(slot Slot) {
 		s.saw(slot, &h) // part of an answer; the next read sees to it
 	}
 	s.let(slot, Broken)
+	if slot == s.at && s.phase != Busy && !bound {
+		s.owed.unsure = 0 // what was open of a copy was between it and the client
+		s.pins &^= pinCopy
+	}
 	switch {
 	case s.phase == Passing:
 		s.end() // what it has said last has been passed on
