@@ -259,7 +259,7 @@ func (s *Session) violation(what string) {
 // finish ends the session with a fatal error, which is not shown in the middle of
 // a message or behind the server's own.
 func (s *Session) finish(p *Problem) {
-	if s.fromServer == 0 && !s.fatal && s.phase != Passing {
+	if (s.fromServer == 0 || s.hidden) && !s.fatal && s.phase != Passing {
 		s.report(p)
 	}
 	s.end()

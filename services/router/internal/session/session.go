@@ -175,9 +175,10 @@ type Session struct {
 	written, opaque bool
 
 	// fromClient and fromServer are the rest, in bytes, of a message whose beginning
-	// has been handled. discard says that the client's is not forwarded.
+	// has been handled. discard says that the client's is not forwarded, hidden that the
+	// server's is not shown.
 	fromClient, fromServer int
-	discard                bool
+	discard, hidden        bool
 
 	// again is a copy of the read that is running; replayed is how much of it has been
 	// sent, and retry says that none of its answer has been shown, so that it may run
