@@ -83,11 +83,8 @@ func (s *Session) recycle(st *Statement) {
 	if st == nil || st == s.unnamed || cap(st.body) > roomy {
 		return
 	}
-	if s.latest.st == st {
-		s.latest.st = nil
-	}
-	if s.here.run(st) {
-		return
+	if s.latest.st == st || s.here.run(st) {
+		return // its portal may be executed yet
 	}
 	s.spare = st
 }

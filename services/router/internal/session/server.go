@@ -235,7 +235,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return lose
 	}
 	switch {
-	case front.st == nil:
+	case front.st == nil || typ == wire.NoticeResponse:
 	case front.typ == wire.Describe:
 		s.described(&front, typ, msg, all)
 	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
