@@ -45,7 +45,7 @@ type owed struct {
 	// scope says which statements the message changes.
 	scope scope
 	// undoes says that name stood for was (nil: for nothing) before the message; all,
-	// if it is not nil, is what all names stood for.
+	// if it is not nil, is what all names stood for. Of an Execute, name may be the portal's.
 	undoes bool
 	name   string
 	was    *Statement

@@ -303,7 +303,7 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 	o := owed{typ: wire.Execute, st: p.st, scope: namedScope, part: p.next(limit)}
 	switch l.kind {
 	case ownParameter:
-		o.scope = none
+		o.scope, o.name = none, string(p.name) // of the portal
 		s.retunes = s.retunes || !l.shows()
 		o.warns = s.warnsOfLocal(l, s.owed.executed)
 	case deallocate:
