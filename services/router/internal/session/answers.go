@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -176,6 +178,11 @@ func (a *answers) pop() {
 
 // all gives every entry, the oldest first. It is valid until the next push.
 func (a *answers) all() []owed { return a.q[a.head:] }
+
+// binds reports whether there is an entry of a statement that a server is to execute.
+func (a *answers) binds() bool {
+	return slices.ContainsFunc(a.all(), func(o owed) bool { return o.typ == wire.Bind && o.how == forward })
+}
 
 // drop removes everything, the connection being gone, and gives it, the oldest
 // first. The result is valid until the next push.

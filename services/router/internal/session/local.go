@@ -145,7 +145,7 @@ func (s *Session) queryHere(text []byte) bool {
 	switch {
 	case !ok:
 		return false
-	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && s.set.List().Hash() == settings.Hash{}:
+	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && !s.stepped && s.set.List().Hash() == settings.Hash{}:
 		// There is nothing else to discard, but parameters of the router's own.
 		clear(s.named)
 		s.set.Clear()

@@ -300,8 +300,10 @@ func (s *Session) completed(of *owed, tag []byte) {
 	h := &s.held[s.at]
 	h.statements.Clear()
 	if discard {
-		s.pins = 0
-		h.used = false
+		if !s.owed.binds() { // otherwise they may be for what comes behind it
+			s.pins = 0
+			h.used, h.stepped, s.stepped = false, false, false
+		}
 		s.set.Clear()
 		s.changed()
 		if s.unnamed != nil && s.unnamed.raw {

@@ -84,6 +84,9 @@ type Session struct {
 	// pins bind the session to its primary connection.
 	pins pins
 	held [slots]held
+	// stepped says that the session may have moved a sequence since its last DISCARD ALL, on
+	// a connection that it is still offered first.
+	stepped bool
 	// set is what the client has set; parsing identifies that of it which matters when
 	// a statement is parsed. unfit are the backends that have refused to set it.
 	set     settings.Tracker
