@@ -104,6 +104,12 @@ const (
 // roomy is the capacity that an empty queue may keep.
 const roomy = 1 << 10
 
+// crowd is how many entries are too many: nothing else bounds what a client sends while an
+// answer is due.
+const crowd = 64 << 10
+
+func (a *answers) crowded() bool { return len(a.q)-a.head >= crowd }
+
 func (a *answers) empty() bool { return a.head == len(a.q) }
 
 // front gives the oldest entry; its type is zero if there is none. It is valid

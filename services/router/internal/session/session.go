@@ -284,6 +284,9 @@ func (s *Session) Reset() {
 	s.out = s.out[:0]
 	s.scratch = s.scratch[:0]
 	s.built = s.built[:0]
+	if cap(s.scratch) > roomy {
+		s.scratch = nil
+	}
 	if cap(s.built) > roomy {
 		s.built = nil
 	}
