@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,40 @@ func TestClaimIsExclusive(t *testing.T) {
 	if _, err := d.Claim(Router, "../x"); err == nil {
 		t.Fatal("an id with a path in it must be refused")
 	}
+}
+
+func TestRunningShowsThoseWithoutASocketToo(t *testing.T) {
+	d := open(t)
+	claims := map[string]*Claim{}
+	for _, id := range []string{"1", "b"} {
+		c, err := d.Claim(Listener, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims[id] = c
+	}
+	other, err := d.Claim(Router, "9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	check := func(want ...string) {
+		t.Helper()
+		got, err := d.Running(Listener)
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q run, want %q (%v)", got, want, err)
+		}
+	}
+	check("1", "b")
+	if err := claims["1"].Close(); err != nil {
+		t.Fatal(err)
+	}
+	check("b")
+	if err := claims["b"].lock.Close(); err != nil { // as if it had been killed: the file stays
+		t.Fatal(err)
+	}
+	check()
 }
 
 func TestListShowsTheLivingAndRemovesTheDead(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -49,6 +50,23 @@ func (d *Dir) List(service string) ([]Instance, error) {
 		return 1
 	})
 	return out, nil
+}
+
+// Running gives the ids of a service's running instances, in no order, also of those that do not
+// accept connections yet or any more.
+func (d *Dir) Running(service string) (ids []string, err error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("list run_dir: %w", err)
+	}
+	for _, e := range entries {
+		id, isLock := strings.CutSuffix(e.Name(), ".lock")
+		id, isIts := strings.CutPrefix(id, service+".")
+		if isLock && isIts && d.alive(service, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // alive reports whether a process holds the instance's lock. A shared lock is

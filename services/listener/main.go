@@ -5,16 +5,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pgpilot/pgpilot/libs/config"
-	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/scram"
@@ -26,7 +21,6 @@ import (
 	"github.com/pgpilot/pgpilot/services/listener/internal/relay"
 	"github.com/pgpilot/pgpilot/services/listener/internal/routers"
 	"github.com/pgpilot/pgpilot/services/listener/internal/sibling"
-	"github.com/pgpilot/pgpilot/services/listener/internal/sockets"
 )
 
 func main() { os.Exit(service.Main(rundir.Listener, serve)) }
@@ -113,29 +107,6 @@ func serve(ctx context.Context, env *service.Env) error {
 	return err
 }
 
-// addresses are those of the configuration, as listeners tell each other.
-func addresses(cfg *config.Config) handoff.Share {
-	return handoff.Share{Listen: cfg.Listen, ListenUnix: cfg.ListenUnix, Metrics: cfg.Observability.MetricsAddr}
-}
-
-// listen opens the sockets for clients and the one for metrics, if there is one: those of
-// a listener that runs already, or new ones.
-func listen(ctx context.Context, env *service.Env) (*sockets.Set, net.Listener, error) {
-	cfg := env.Config
-	if kinds, fds := sibling.Ask(ctx, env.Dir, env.Claim.ID(), addresses(cfg), env.Log); len(kinds) > 0 {
-		return sockets.Adopt(kinds, fds, cfg.TCP)
-	}
-	page, err := listenRelay(cfg.Observability.MetricsAddr)
-	if err != nil {
-		return nil, nil, err
-	}
-	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix, cfg.TCP)
-	if err != nil && page != nil {
-		err = errors.Join(err, page.Close())
-	}
-	return open, page, err
-}
-
 // policyOf derives what the gate goes by from a configuration.
 func policyOf(cfg *config.Config, secret []byte) (login.Policy, error) {
 	users := make([]scram.User, 0, len(cfg.Users))
@@ -195,19 +166,4 @@ func watchFleet(ctx context.Context, fleet *routers.Fleet, health *obs.Health) {
 			return
 		}
 	}
-}
-
-// listenRelay opens the address of the relay, if there is one.
-func listenRelay(address string) (net.Listener, error) {
-	if address == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", address)
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s for metrics: the port is taken; stop the program that has it or change observability.metrics_addr", address)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s for metrics: %w", address, err)
-	}
-	return l, nil
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type listener struct {
 	reloads chan *config.Config
 	port    string
 	metrics string
+	log     *testLog
+	done    chan error // what serve returned
 	stop    func() error
 }
 
@@ -102,7 +105,15 @@ func start(t *testing.T, change func(*config.Config)) *listener {
 
 func startIn(t *testing.T, dir *rundir.Dir, change func(*config.Config)) *listener {
 	t.Helper()
-	l := &listener{t: t, dir: dir, port: freePort(t), metrics: freePort(t), reloads: make(chan *config.Config, 1)}
+	l := launch(t, dir, change)
+	l.started()
+	return l
+}
+
+// launch starts a listener and does not wait for it.
+func launch(t *testing.T, dir *rundir.Dir, change func(*config.Config)) *listener {
+	t.Helper()
+	l := &listener{t: t, dir: dir, port: freePort(t), metrics: freePort(t), reloads: make(chan *config.Config, 1), log: &testLog{t: t}}
 	cfg := config.Default()
 	cfg.Listen = "localhost:" + l.port
 	cfg.Users = []config.User{{Name: "alice", Password: "pencil"}}
@@ -114,7 +125,7 @@ func startIn(t *testing.T, dir *rundir.Dir, change func(*config.Config)) *listen
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.env = &service.Env{Config: cfg, Reloads: l.reloads, Log: slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	l.env = &service.Env{Config: cfg, Reloads: l.reloads, Log: slog.New(slog.NewTextHandler(l.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Dir: dir, Claim: claim, Metrics: prometheus.NewRegistry(), Health: obs.NewHealth(), Version: "test"}
 	http, err := claim.ListenHTTP()
 	if err != nil {
@@ -143,19 +154,39 @@ func startIn(t *testing.T, dir *rundir.Dir, change func(*config.Config)) *listen
 			t.Error(err)
 		}
 	})
-	select {
-	case <-l.env.Health.Started():
-	case err := <-done:
-		done <- err
-		t.Fatalf("listener did not start: %v", err)
-	}
+	l.done = done
 	return l
 }
 
-// testLog writes the service's log to the test's.
-type testLog struct{ t *testing.T }
+// started waits until it runs.
+func (l *listener) started() {
+	l.t.Helper()
+	select {
+	case <-l.env.Health.Started():
+	case err := <-l.done:
+		l.done <- err
+		l.t.Fatalf("listener did not start: %v", err)
+	}
+}
 
-func (l testLog) Write(b []byte) (int, error) {
+// said reports whether its log has the text.
+func (l *listener) said(text string) bool {
+	l.log.mu.Lock()
+	defer l.log.mu.Unlock()
+	return strings.Contains(l.log.text.String(), text)
+}
+
+// testLog writes the service's log to the test's, and keeps it.
+type testLog struct {
+	t    *testing.T
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *testLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(b)
 	l.t.Log(strings.TrimSuffix(string(b), "\n"))
 	return len(b), nil
 }
@@ -459,6 +490,40 @@ func TestTakenPortIsOneSentence(t *testing.T) {
 	err := serve(context.Background(), &env)
 	if err == nil || !strings.Contains(err.Error(), "the port is taken; stop the program that has it or change listen") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// A listener that has only just started, or is about to end, has sockets that it does not share.
+// Others wait for it, and then for the one of them that is the first to have the addresses.
+func TestListenersWaitForTheirSockets(t *testing.T) {
+	checkLeaks(t)
+	dir, err := rundir.Open(filepath.Join(t.TempDir(), "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := dir.Claim(rundir.Listener, "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, err := net.Listen("tcp", "127.0.0.1:"+freePort(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, folder := "127.0.0.1:"+freePort(t), t.TempDir()
+	all := make([]*listener, 4)
+	for i := range all {
+		all[i] = launch(t, dir, func(c *config.Config) {
+			c.Listen, c.ListenUnix, c.Observability.MetricsAddr = address, folder, has.Addr().String()
+		})
+	}
+	for _, l := range all {
+		l.wait("it waits", func() bool { return l.said("waiting for another listener") })
+	}
+	if err := errors.Join(has.Close(), ends.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		l.started()
 	}
 }
 

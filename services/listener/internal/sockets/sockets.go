@@ -13,6 +13,17 @@ import (
 	"github.com/pgpilot/pgpilot/libs/tcp"
 )
 
+// ErrTaken reports that another process has a port or a Unix socket.
+var ErrTaken = errors.New("taken")
+
+// Taken gives an error that is [ErrTaken] and says what to do in words of its own.
+func Taken(format string, args ...any) error { return &takenError{fmt.Sprintf(format, args...)} }
+
+type takenError struct{ text string }
+
+func (e *takenError) Error() string        { return e.text }
+func (e *takenError) Is(target error) bool { return target == ErrTaken }
+
 // Set is the open sockets. It belongs to whoever opened it.
 type Set struct {
 	// Listeners accept *net.TCPConn and *net.UnixConn.
@@ -73,7 +84,7 @@ func (s *Set) openTCP(ctx context.Context, address string, t config.TCP) (port s
 		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(h, port))
 		switch {
 		case errors.Is(err, unix.EADDRINUSE):
-			return "", fmt.Errorf("listen on %s: the port is taken; stop the program that has it or change listen in the configuration", net.JoinHostPort(h, port))
+			return "", Taken("listen on %s: the port is taken; stop the program that has it or change listen in the configuration", net.JoinHostPort(h, port))
 		case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EAFNOSUPPORT):
 			missing = err
 			continue

@@ -68,7 +68,7 @@ func acquire(socket, port string) (*lockFile, error) {
 			if err != nil {
 				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
-			return nil, fmt.Errorf("listen on %s: process %s has this socket; stop it or change listen_unix or the port in the configuration", socket, held)
+			return nil, Taken("listen on %s: process %s has this socket; stop it or change listen_unix or the port in the configuration", socket, held)
 		}
 		if !still(f, path) { // its last owner removed it between open and lock
 			f.Close()
