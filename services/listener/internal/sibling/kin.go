@@ -125,13 +125,13 @@ const shunTime = time.Second
 
 // Give gives a session to the first that takes it, and reports whether one has. Then the
 // descriptors are to be closed, and live on there. Of those that hang it finds out once, and
-// not again for each session.
+// not again for each session. At the end of ctx no other one is asked.
 func (k *Kin) Give(ctx context.Context, session string, payload []byte, fds []int) (taken bool) {
 	for _, in := range k.others() {
-		if !k.mayAnswer(in.ID, time.Now()) {
+		if ctx.Err() != nil || !k.mayAnswer(in.ID, time.Now()) {
 			continue
 		}
-		err := k.give(ctx, in.Socket, session, payload, fds)
+		err := k.give(context.WithoutCancel(ctx), in.Socket, session, payload, fds)
 		k.heard(in.ID, err, time.Now())
 		if err == nil {
 			return true
