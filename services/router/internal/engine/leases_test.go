@@ -254,12 +254,12 @@ func whoTakesSpareConnectionsAlong(t *testing.T, cluster *lab.Cluster) {
 	}
 	work := func() {
 		for _, p := range peers { // with a connection to the primary each
+			p.exchange(wire.AppendQuery(nil, "SELECT 1"))
 			p.exchange(wire.AppendQuery(nil, "BEGIN"))
 			p.pid()
 		}
 		for _, p := range peers {
 			p.exchange(wire.AppendQuery(nil, "COMMIT"))
-			p.exchange(wire.AppendQuery(nil, "SELECT 1"))
 		}
 	}
 	work()
