@@ -29,10 +29,12 @@ func Find(name string) (Plan, error) {
 // Targets of most cases.
 var (
 	few = []string{"direct", "pgbouncer", "strict"}
+	// alike has a pgpilot besides whose reads are on one server, as PgBouncer's are.
+	alike = []string{"direct", "pgbouncer", "strict", "strict-one"}
 	// others are those that route reads otherwise than strict.
 	others = []string{"pgpool", "relaxed", "causal", "linear"}
 	some   = []string{"direct", "pgbouncer", "pgpool", "relaxed", "strict"}
-	each   = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "causal", "linear", "relaxed-2", "strict-2"}
+	each   = []string{"direct", "pgbouncer", "pgbouncer-session", "pgpool", "relaxed", "strict", "strict-one", "causal", "linear", "relaxed-2", "strict-2"}
 	// sockets are those that reach the servers over Unix sockets.
 	sockets = []string{"pgbouncer-unix", "strict-unix"}
 	// prepared are those that keep prepared statements apart also where PgBouncer's
@@ -53,15 +55,15 @@ const extra = 9
 // where the speed of the machine changes from one second to the next.
 func quick() Plan {
 	return Plan{
-		Name: "quick", Rounds: 20, Warmup: 150 * time.Millisecond, Measure: 450 * time.Millisecond,
+		Name: "quick", Rounds: 18, Warmup: 150 * time.Millisecond, Measure: 450 * time.Millisecond,
 		Scale: 2, Connections: serverConnections,
 		Cases: []Case{
 			{Workload: "select", Protocol: workload.Simple, Clients: 1, Targets: few},
-			{Workload: "select", Protocol: workload.Simple, Clients: 16, Targets: few,
+			{Workload: "select", Protocol: workload.Simple, Clients: 16, Targets: alike,
 				Guests: slices.Concat(others, sockets, unrouted, []string{"pgbouncer-session", "strict-2"}), GuestRounds: extra},
-			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: few, Guests: unrouted, GuestRounds: extra},
+			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: alike, Guests: unrouted, GuestRounds: extra},
 			{Workload: "select", Protocol: workload.Prepared, Clients: 16, Targets: prepared, Guests: []string{"direct-replicas"}, GuestRounds: extra},
-			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: few,
+			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: alike,
 				Guests: others, GuestRounds: extra},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Rate: 400, Targets: few},
 			{Workload: "select", Protocol: workload.Simple, Clients: 256, Targets: few, Rounds: extra},

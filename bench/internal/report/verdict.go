@@ -63,14 +63,19 @@ func goals() []goal {
 	ratio := func(to string, figure func(record.Cell) float64) func(*CaseResults) (Interval, bool) {
 		return func(c *CaseResults) (Interval, bool) { return c.Ratio("strict", to, figure) }
 	}
+	// With one replica its reads are on one server, as PgBouncer's are, and not on two that share the processors.
+	one := func(c *CaseResults) (Interval, bool) { return c.Ratio("strict-one", "pgbouncer", tps) }
 	return []goal{
 		{"throughput, simple protocol, × PgBouncer", "select/simple/16", ratio("pgbouncer", tps), true, 0.9, 2},
 		{"throughput, extended protocol, × PgBouncer", "select/extended/16", ratio("pgbouncer", tps), true, 0.9, 2},
+		{"the same with one replica, simple protocol", "select/simple/16", one, true, 0.9, 2},
+		{"the same with one replica, extended protocol", "select/extended/16", one, true, 0.9, 2},
 		{"throughput, prepared statements, × direct", "select/prepared/16", ratio("direct", tps), true, 1.0, 2},
 		{"router CPU per statement, simple protocol, × PgBouncer", "select/simple/16", ratio("pgbouncer", proxyCPU), false, 1.3, 2},
 		{"router CPU per statement, extended protocol, × PgBouncer", "select/extended/16", ratio("pgbouncer", proxyCPU), false, 1.3, 2},
 		{"router CPU per statement, prepared statements, × PgBouncer in session mode", "select/prepared/16", ratio("pgbouncer-session", proxyCPU), false, 1.3, 2},
 		{"throughput, 20 % writes, × PgBouncer", "mixed/simple/16", ratio("pgbouncer", tps), true, 0.9, 2},
+		{"the same with one replica", "mixed/simple/16", one, true, 0.9, 2},
 		{"one client, median latency beyond direct, µs", "select/simple/1", medianBeyondDirect, false, 60, 0},
 		{"reads that fell back to the primary, 400 statements/s, 20 % writes, %", "mixed/simple/16@400", fallbackShare, false, 5, 1},
 		{"resident memory of each of 10,000 idle clients, kB", "select/simple/16+10000", idleMemory, false, 12, 1},

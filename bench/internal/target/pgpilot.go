@@ -34,7 +34,11 @@ func (s *Stage) startPgpilot(ctx context.Context, spec Spec, dir string) (_ Targ
 	cfg.RunDir = filepath.Join(dir, "run")
 	cfg.Listen, cfg.Observability.MetricsAddr, cfg.Bus.Listen = address(ports[0]), address(ports[1]), address(ports[2])
 	cfg.Observability.Pprof = true
-	for _, m := range s.Lab.Members() {
+	servers := s.Lab.Members()
+	if spec.One {
+		servers = []*lab.Member{s.Lab.Primary(), s.Lab.Replicas()[0]}
+	}
+	for _, m := range servers {
 		b := config.Backend{Name: m.Name, Address: fmt.Sprintf("%s:%d", hostOf(spec, m), m.Port)}
 		if m == s.Lab.Primary() {
 			cfg.Primary = b
@@ -47,7 +51,7 @@ func (s *Stage) startPgpilot(ctx context.Context, spec Spec, dir string) (_ Targ
 	cfg.Limits.MaxClients, cfg.Pool.MaxWaiters = mostClients, mostClients
 	cfg.Pool.AcquireTimeout = config.Duration(time.Minute)
 	cfg.Pool.Mode = spec.Pool
-	cfg.Pool.MaxSize = max(1, s.Connections/len(s.Lab.Members()))
+	cfg.Pool.MaxSize = max(1, s.Connections/len(servers))
 	cfg.Fencing.Mode = spec.Fencing
 	running, err := stack.Start(ctx, stack.Options{
 		Dir: dir, BinDir: s.BinDir, Config: cfg, Routers: spec.Routers, LogLevel: "warn",

@@ -33,6 +33,9 @@ type Spec struct {
 	// turns, and none on the primary: for reads alone, what the same servers as pgpilot's
 	// cost without it.
 	Replicas bool
+	// One says that a pgpilot knows a single replica, so that its reads are on one server, as
+	// those of a PgBouncer are.
+	One bool
 	// Unix says that it reaches the servers over their Unix sockets.
 	Unix bool
 }
@@ -46,6 +49,7 @@ func Specs() []Spec {
 		{Name: "pgpool", Title: "pgpool-II", Kind: Pgpool},
 		{Name: "relaxed", Title: "pgpilot relaxed", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 1},
 		{Name: "strict", Title: "pgpilot strict", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1},
+		{Name: "strict-one", Title: "pgpilot strict, one replica", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1, One: true},
 		{Name: "causal", Title: "pgpilot causal", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Causal, Routers: 1},
 		{Name: "linear", Title: "pgpilot linear", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Linear, Routers: 1},
 		{Name: "direct-replicas", Title: "direct to the replicas", Kind: Direct, Replicas: true},

@@ -13,8 +13,7 @@ import (
 
 // Sample is what some processes have used until a moment.
 type Sample struct {
-	// CPU is user and system time, also of descendants that have ended. The kernel
-	// gives it in hundredths of a second.
+	// CPU is user and system time, also of descendants that have ended.
 	CPU time.Duration
 	// Resident is the sum of the resident sets, in bytes. Pages that processes share
 	// count for each.
@@ -37,24 +36,59 @@ func OfTrees(pids ...int) (Sample, error) {
 	return s, nil
 }
 
+// readings bounds how often a process whose children end just then is read again.
+const readings = 100
+
 // addTree fails only if the root cannot be read: descendants may end meanwhile, and
-// then their parent has their time.
+// then their parent has their time. If it got that only after it was looked at, it is looked
+// at again, or the time would be missing.
 func (s *Sample) addTree(pid int) error {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {
 		return err
 	}
-	stat, err := proc.Stat()
+	before, err := proc.Stat()
 	if err != nil {
 		return err
 	}
-	s.CPU += time.Duration(int(stat.UTime)+int(stat.STime)+stat.CUTime+stat.CSTime) * tick
-	s.Resident += int64(stat.ResidentMemory())
-	s.Processes++
-	for _, child := range children(pid) {
-		_ = s.addTree(child)
+	for reading := 1; ; reading++ {
+		var below Sample
+		for _, child := range children(pid) {
+			_ = below.addTree(child)
+		}
+		after, err := proc.Stat()
+		if err != nil {
+			return err
+		}
+		if reading < readings && (after.CUTime != before.CUTime || after.CSTime != before.CSTime) {
+			before = after
+			continue
+		}
+		s.CPU += below.CPU + used(pid, after) + time.Duration(after.CUTime+after.CSTime)*tick
+		s.Resident += below.Resident + int64(after.ResidentMemory())
+		s.Processes += below.Processes + 1
+		return nil
 	}
-	return nil
+}
+
+// used gives the processor time of a process without its descendants. Its stat has that in
+// ticks, rounded down: of a short measurement by many processes nothing would be left. The scheduler
+// counts nanoseconds, but only of threads that still run.
+func used(pid int, stat procfs.ProcStat) time.Duration {
+	ticks := time.Duration(stat.UTime+stat.STime) * tick
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return ticks // it has ended
+	}
+	var running time.Duration
+	for _, thread := range threads {
+		s, err := thread.Schedstat()
+		if err != nil {
+			continue // the thread has ended, or the kernel does not count
+		}
+		running += time.Duration(s.RunningNanoseconds)
+	}
+	return max(ticks, running)
 }
 
 // children lists the processes that any thread of pid has started.
@@ -84,7 +118,7 @@ func OfProcess(pid int) (Sample, error) {
 	if err == nil {
 		var stat procfs.ProcStat
 		if stat, err = proc.Stat(); err == nil {
-			return Sample{CPU: time.Duration(stat.UTime+stat.STime) * tick, Resident: int64(stat.ResidentMemory()), Processes: 1}, nil
+			return Sample{CPU: used(pid, stat), Resident: int64(stat.ResidentMemory()), Processes: 1}, nil
 		}
 	}
 	return Sample{}, fmt.Errorf("read what process %d uses: %w", pid, err)
