@@ -17,8 +17,7 @@ func (p *project) testLagpollers(t *testing.T) {
 	l := startLoad(t, p.dsn())
 	l.settle(t)
 	l.during(t, "1 to 2 lagpollers", func() {
-		p.up("--no-build", "--no-recreate", "--scale", "lagpoller=2")
-		p.waitHealthy("lagpoller", 2)
+		p.lagpollers(2)
 	})
 	p.heard(t, 2)
 	both := p.containers("lagpoller")
@@ -41,11 +40,17 @@ func (p *project) testLagpollers(t *testing.T) {
 		p.heard(t, step.left)
 	}
 	l.during(t, "2 lagpollers to 1", func() {
-		p.up("--no-build", "--no-recreate")
-		p.waitHealthy("lagpoller", 1)
+		p.lagpollers(1)
 	})
 	p.heard(t, 1)
 	l.check(t)
+}
+
+// lagpollers changes their number and leaves everything else alone.
+func (p *project) lagpollers(number int) {
+	p.t.Helper()
+	p.compose("up", "--detach", "--no-deps", "--no-build", "--no-recreate", "--scale", fmt.Sprintf("lagpoller=%d", number), "lagpoller")
+	p.waitHealthy("lagpoller", number)
 }
 
 // heard waits until so many lagpollers are heard on the bus, each of which reaches every server.
