@@ -78,6 +78,8 @@ func (k *Link) Refuse(session string, why error) {
 	})
 }
 
+func (k *Link) stops() { k.push(func(q *linkQueue) { q.stopping = true }) }
+
 func (k *Link) tell(what handoff.Type, session string) {
 	k.push(func(q *linkQueue) { q.news = append(q.news, news{what, session}) })
 }

@@ -55,6 +55,8 @@ type Server struct {
 
 	mu    sync.Mutex
 	links map[*Link]struct{} // guarded by mu
+	// stopping says that no more sessions are taken, which who connects now is to know.
+	stopping bool // guarded by mu
 
 	// met is closed when a listener has been greeted.
 	met     chan struct{}
@@ -97,6 +99,9 @@ func (s *Server) Serve(ctx context.Context, l Listener) error {
 		k := newLink(handoff.NewConn(u), s.handler, s.log)
 		s.mu.Lock()
 		s.links[k] = struct{}{}
+		if s.stopping {
+			k.stops()
+		}
 		s.mu.Unlock()
 		s.wg.Go(func() { s.attend(k) })
 	}
@@ -122,12 +127,14 @@ func (s *Server) tell(what handoff.Type, session string, but *Link) {
 	}
 }
 
-// Stopping tells every listener that no more sessions are taken.
+// Stopping tells every listener that no more sessions are taken, also those that connect later: they
+// may take what is left.
 func (s *Server) Stopping() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stopping = true
 	for k := range s.links {
-		k.push(func(q *linkQueue) { q.stopping = true })
+		k.stops()
 	}
 }
 
