@@ -90,12 +90,16 @@ func (l *link) run(ctx context.Context) {
 			wait = min(2*wait, lastRedial)
 			continue
 		}
-		wait = firstRedial
+		start := time.Now()
 		err = l.serve(ctx, conn)
 		if ctx.Err() == nil {
 			l.log.Info("connection to classifier is lost", obs.KeyError, err)
+			if time.Since(start) > lastRedial {
+				wait = firstRedial
+			}
 			// A peer that accepts and hangs up at once must not be dialled in a loop.
-			pause(ctx, firstRedial)
+			pause(ctx, wait)
+			wait = min(2*wait, lastRedial)
 		}
 	}
 }
