@@ -171,7 +171,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		f.work.Wait()
 	}()
 	listed := map[string]context.CancelFunc{}
-	err = f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
+	f.dir.Watch(ctx, rundir.Router, f.log, func(now []rundir.Instance) {
 		gone := listed
 		listed = make(map[string]context.CancelFunc, len(now))
 		for _, in := range now {
@@ -191,7 +191,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	for _, unlist := range listed {
 		unlist()
 	}
-	return err
+	return nil
 }
 
 // begin lets sessions be parked.
