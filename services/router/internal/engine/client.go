@@ -329,10 +329,14 @@ func (c *client) event(ev poll.Event) {
 	c.resume()
 }
 
+// maxUnsent is how many bytes of answers may wait for a client before nothing more of it is
+// read: much of what it says is answered here, with no server that would be stopped.
+const maxUnsent = 1 << 20
+
 // listens reports whether the client's bytes are wanted now. While the server is
-// slow to take what it was sent, they are not.
+// slow to take what it was sent, or the client what it was answered, they are not.
 func (c *client) listens() bool {
-	if !c.s.Reads() {
+	if !c.s.Reads() || len(c.out) > maxUnsent {
 		return false
 	}
 	s := c.conns[c.s.Slot()]
