@@ -43,14 +43,7 @@ type link struct {
 // watch keeps a link to each listed classifier. It owns the links' goroutines
 // through Client.links.
 func (c *Client) watch() {
-	for c.ctx.Err() == nil {
-		err := c.opts.Dir.Watch(c.ctx, rundir.Classifier, c.listed)
-		if err == nil {
-			return
-		}
-		c.opts.Log.Warn("cannot watch for classifiers, trying again", obs.KeyError, err)
-		pause(c.ctx, lastRedial)
-	}
+	c.opts.Dir.Watch(c.ctx, rundir.Classifier, c.opts.Log, c.listed)
 }
 
 // listed starts links to new classifiers and retires those to gone ones.

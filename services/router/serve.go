@@ -140,10 +140,7 @@ func awaitListener(ctx context.Context, env *service.Env, links *intake.Server) 
 
 // watchRouters keeps this router's share of the pools right.
 func watchRouters(ctx context.Context, env *service.Env, loop *engine.Engine) {
-	err := env.Dir.Watch(ctx, rundir.Router, func(running []rundir.Instance) { share(env, loop, running) })
-	if err != nil {
-		env.Log.Error("cannot see the other routers; the pools keep their sizes", obs.KeyError, err)
-	}
+	env.Dir.Watch(ctx, rundir.Router, env.Log, func(running []rundir.Instance) { share(env, loop, running) })
 }
 
 // share tells the loop which of the routers that run this one is.

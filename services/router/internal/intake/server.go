@@ -19,7 +19,8 @@ import (
 type Handler interface {
 	// Adopt takes a session with its client's descriptor and those of its leases, which are
 	// the handler's from then on, and acknowledges it to the link or refuses it, at once or
-	// later: others that follow need not wait.
+	// later: others that follow need not wait. Unless it does so by TryAck, it is told what has
+	// come of the acknowledgement.
 	Adopt(rec *handoff.Record, fds []int, from *Link)
 	// Own says that the acknowledgement has left: the session is the router's alone.
 	// Nothing may be read from or sent to its client before.
