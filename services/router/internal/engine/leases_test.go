@@ -167,6 +167,11 @@ func boundToAServerThatIsGone(t *testing.T, cluster *lab.Cluster) {
 	stepped, fd := st.spare("donor")
 	stepped.Spare = false
 	gone := handoff.Lease{Backend: "another"}
+	connections := func() (n int) {
+		st.on(func() { n = st.servers[st.tracker.Table().Primary].total.Count() })
+		return n
+	}
+	before := connections()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +185,9 @@ func boundToAServerThatIsGone(t *testing.T, cluster *lab.Cluster) {
 	_ = unix.Close(ends[0])
 	st.gone(su, stepped.PID)
 	st.balanced(t)
+	if after := connections(); after != before {
+		t.Errorf("%d connections to the primary count, before it %d", after, before)
+	}
 	st.on(func() {
 		if st.clients[t.Name()] != nil || len(st.clients) != 1 {
 			t.Errorf("%d sessions are here", len(st.clients))
