@@ -4,9 +4,8 @@ import (
 	"strconv"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
@@ -114,19 +113,14 @@ func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 // statement that asks which server process it is given: it is given one at once.
 func (st *station) arrives(t *testing.T, lease handoff.Lease, fd int) *peer {
 	t.Helper()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &peer{t: t, fd: ends[0], buf: make([]byte, 64<<10)}
-	t.Cleanup(func() { _ = unix.Close(p.fd) })
+	theirs, ours := handofftest.Ends(t)
 	rec := &handoff.Record{
-		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ends[1]), Secret: []byte{1, 2, 3, 4}},
+		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ours), Secret: []byte{1, 2, 3, 4}},
 		Live:   &handoff.Live{Status: "I", Leases: []handoff.Lease{lease}},
 		Unread: whichServer,
 	}
-	st.on(func() { st.commence(&arrival{rec: rec, fds: []int{ends[1], fd}}) })
-	return p
+	st.on(func() { st.commence(&arrival{rec: rec, fds: []int{ours, fd}}) })
+	return &peer{t: t, fd: theirs, buf: make([]byte, 64<<10)}
 }
 
 // balanced checks the account of the connections to the primary.
