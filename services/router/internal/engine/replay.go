@@ -91,9 +91,11 @@ func (e *Engine) askReplicas(at lsn.Position) bool {
 	return all
 }
 
-// follows reports whether the server is a replica that is used.
+// follows reports whether the server is a replica that is used, and that will replay more
+// of what the primary writes: one that has left the primary's history does not, before it
+// is made anew and starts again.
 func follows(b *route.Backend) bool {
-	return b.Role == route.RoleReplica && b.Healthy
+	return b.Role == route.RoleReplica && b.Healthy && !b.Diverged
 }
 
 // want asks for news of the position, and reports whether it can.
@@ -117,7 +119,7 @@ func (r *replay) start() {
 	b := &e.tracker.Table().Backends[r.backend]
 	due, wanted := r.pace.Next(b.Replayed, r.leastPause(), e.now)
 	switch {
-	case !wanted:
+	case !wanted || b.Diverged:
 		e.timers.Stop(&r.next)
 	case !r.open:
 		r.connectTo()
