@@ -87,12 +87,15 @@ func (l *line) connectTo() {
 
 func (l *line) connected(to *serverSite, m *upstream.Made) {
 	e := l.e
-	run := e.tracker.Observe(l.backend, m.Run)
 	if l.b.lines[l.backend] != l { // it was given up meanwhile
 		poll.Hangup(m.FD)
 		return
 	}
-	if run == 0 || to != e.servers[l.backend] {
+	run := uint32(0)
+	if to == e.servers[l.backend] { // otherwise the run is none of the server that has its place
+		run = e.tracker.Observe(l.backend, m.Run)
+	}
+	if run == 0 {
 		poll.Hangup(m.FD)
 		l.fail(errRestarted)
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
@@ -134,22 +135,27 @@ func (p *probe) connectTo(primary int) {
 	if !p.mayConnect() || primary == route.None {
 		return
 	}
-	connector := p.e.servers[primary].connector
+	to := p.e.servers[primary]
 	ctx, stop := context.WithCancel(p.e.workCtx)
 	p.toward, p.turnBack = primary, stop
 	p.connect(func() (*upstream.Made, error) {
 		defer stop()
-		return connector.ConnectMonitor(ctx, "pgpilot-probe")
+		return to.connector.ConnectMonitor(ctx, "pgpilot-probe")
 	}, func(m *upstream.Made, err error) {
 		if err != nil {
 			p.fail(err)
 			return
 		}
-		p.connected(primary, m)
+		p.connected(to, primary, m)
 	})
 }
 
-func (p *probe) connected(primary int, m *upstream.Made) {
+func (p *probe) connected(to *serverSite, primary int, m *upstream.Made) {
+	if to != p.e.servers[primary] { // its run is none of the server that has its place
+		poll.Hangup(m.FD)
+		p.fail(errors.New("the primary is another one"))
+		return
+	}
 	p.server = fence.Server{Backend: primary, Run: p.e.tracker.Observe(primary, m.Run)}
 	if err := p.adopt(m.FD, p); err != nil {
 		p.fail(err)

@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
 
 // What a server says against a question is a line of the log, without bytes of the protocol.
@@ -81,6 +83,33 @@ func TestATalk(t *testing.T) {
 			awaitOnLoop(t, e, c.name+": it is over", func() bool { return h.why != nil })
 			if got := fmt.Sprint(h.heard); got != c.heard || h.why.Error() != c.why.Error() {
 				t.Errorf("%s, whole %v: heard %q, over for %v", c.name, whole, got, h.why)
+			}
+		}
+	}
+}
+
+// A connection that was being made to a server which has left the configuration meanwhile says
+// nothing of the server that has its place now.
+func TestATalkWithAServerThatHasLeft(t *testing.T) {
+	e := runEngine(t, elsewhere("replica"), func(*Options) {})
+	now, former := lsn.Incarnation{Postmaster: 2, Children: 2}, lsn.Incarnation{Postmaster: 1, Children: 1}
+	for name, arrives := range map[string]func(backend int, m *upstream.Made){
+		"barrier": func(backend int, m *upstream.Made) {
+			l := e.barrier.lineTo(backend)
+			e.barrier.leave(backend)
+			l.connected(e.servers[backend], m)
+		},
+		"probe": func(backend int, m *upstream.Made) { e.probe.connected(&serverSite{}, backend, m) },
+	} {
+		for backend := range 2 {
+			_, ours := handofftest.Ends(t)
+			run := onLoop(t, e, func() lsn.Incarnation {
+				e.tracker.Observe(backend, now)
+				arrives(backend, &upstream.Made{FD: ours, Run: former})
+				return e.tracker.Incarnation(backend)
+			})
+			if run != now {
+				t.Errorf("%s: server %d runs as %+v", name, backend, run)
 			}
 		}
 	}
