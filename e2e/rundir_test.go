@@ -51,3 +51,30 @@ func TestSweptRunDirectory(t *testing.T) {
 		t.Error("the listener counts its router twice, or not at all")
 	}
 }
+
+// Services that start after the run directory was removed as a whole, with the secrets by
+// which the others know each other, are admitted by those, and admit them.
+func TestRemovedRunDirectory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newCluster(t), nil)
+	r.awaitReplicas(r.Lab.Replicas()...)
+	names, err := filepath.Glob(filepath.Join(r.cfg.RunDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(r.cfg.RunDir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		switch filepath.Ext(name) {
+		case ".sock", ".lock", ".secret", ".id", ".key":
+			r.until(name+" is back", func() bool { _, err := os.Stat(name); return err == nil })
+		}
+	}
+	for _, service := range []string{"lagpoller", "router", "lagpoller"} {
+		r.kill(service, 1)
+		r.start(service, 1)
+		r.connected("after the restart of a "+service, 2)
+	}
+	r.awaitReplicas(r.Lab.Replicas()...)
+}

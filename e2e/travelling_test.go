@@ -128,6 +128,43 @@ func TestWaitingSessionsGoToAnotherListener(t *testing.T) {
 	counts("pgpilot_listener_clients", all-1, "1", "2")
 }
 
+// A listener that is started while a router gives its sessions away takes those that are left.
+func TestSessionsGoToAListenerThatComesLate(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	r := rigOf(t, stacktest.Options{Lab: cluster}, func(c *config.Config) { c.Drain.Timeout = config.Duration(patience) })
+	busy, idle, su := r.connect(), r.connect(), direct(t, cluster.Primary())
+	busy.must("CREATE TABLE held (n int); INSERT INTO held VALUES (0)")
+	idle.must("SELECT 1")
+	su.must("BEGIN; UPDATE held SET n = 1")
+	answer := make(chan error, 1)
+	go func() {
+		_, err := busy.run("UPDATE held SET n = n + 10")
+		answer <- err
+	}()
+	r.until("it waits for the lock", func() bool {
+		return fmt.Sprint(su.must("SELECT count(*) FROM pg_locks WHERE NOT granted")) != "[[0]]"
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- r.Service(rundir.Router, 1).Terminate(timeout(t)) }()
+	r.until("the router gives its sessions away", func() bool { return r.metric("pgpilot_listener_parked") == 1 })
+	idle.close()
+	r.kill(rundir.Listener, 1)
+	r.start(rundir.Listener, 1)
+	su.must("COMMIT")
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
+	r.until("the session is parked", func() bool { return r.metric("pgpilot_listener_parked") == 1 })
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	r.start(rundir.Router, 1)
+	if got := fmt.Sprint(busy.must("SELECT n FROM held")); got != "[[11]]" {
+		t.Errorf("it reads %s", got)
+	}
+}
+
 // The server connections that a session has worked with go along with it, so that it need not
 // wait for new ones.
 func TestServerConnectionsTravel(t *testing.T) {

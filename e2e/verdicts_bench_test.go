@@ -86,56 +86,77 @@ func BenchmarkColdRouter(b *testing.B) {
 	}
 }
 
+// poisonRate is how many statements a second BenchmarkNeighbours sends beside the others.
+const poisonRate = 3
+
 // BenchmarkNeighbours measures other sessions' latency while one sends statements that
-// each end a parser process, in pairs of a while without and a while with it, so that
-// what else the machine does touches both.
+// each end a parser process. Before that it does so alone, and beside the same statement when it is
+// in quarantine: what that changes is what a text of its length costs its way and the primary,
+// and not the parser's doing. All three take turns, so that what else the machine does touches all.
 func BenchmarkNeighbours(b *testing.B) {
 	r := newRig(b, newCluster(b), func(c *config.Config) { c.Classify.ParserTime = config.Duration(tediousTime) })
 	texts := templates(200)
-	poisoner := r.connect()
+	sender := r.connect()
 	sent := 0
-	while := func(poison bool) []time.Duration {
+	fresh := func() string { // of its own each time: it is not in quarantine yet
+		sent++
+		return strings.Replace(tedious, "a.b.c", fmt.Sprint("a.b.c", sent), 1)
+	}
+	known := fresh()
+	while := func(text func() string) []time.Duration {
 		stop := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(stop) })
-		var sender sync.WaitGroup
-		if poison {
-			sender.Go(func() {
+		var wg sync.WaitGroup
+		if text != nil {
+			wg.Go(func() {
+				next := time.NewTicker(time.Second / poisonRate)
+				defer next.Stop()
 				for {
+					_, _ = sender.run(text())
 					select {
+					case <-next.C:
 					case <-stop:
 						return
-					default: // a text of its own each time: none is in quarantine yet
-						sent++
-						_, _ = poisoner.run(strings.Replace(tedious, "a.b.c", fmt.Sprint("a.b.c", sent), 1))
 					}
 				}
 			})
 		}
-		defer sender.Wait()
+		defer wg.Wait()
 		return runUntil(b, r, 4, texts, stop)
 	}
-	while(false) // every template is known, every connection there
-	var alone, beside []time.Duration
-	var p50, p99 []float64
+	while(func() string { return known }) // every template is known, every connection there
+	kinds := []struct {
+		name string
+		text func() string
+		all  []time.Duration
+	}{{name: "alone"}, {name: "quarantined", text: func() string { return known }}, {name: "poison", text: fresh}}
+	ratios := map[string][]float64{}
 	for b.Loop() {
-		x, y := while(false), while(true)
-		alone, beside = append(alone, x...), append(beside, y...)
-		p50 = append(p50, float64(at(y, 50))/float64(at(x, 50)))
-		p99 = append(p99, float64(at(y, 99))/float64(at(x, 99)))
+		var last []time.Duration
+		for i := range kinds {
+			k := &kinds[i]
+			now := while(k.text)
+			k.all = append(k.all, now...)
+			for _, p := range []int{50, 99} {
+				if last != nil {
+					of := fmt.Sprintf("p%d-%s/%s", p, k.name, kinds[i-1].name)
+					ratios[of] = append(ratios[of], float64(at(now, p))/float64(at(last, p)))
+				}
+			}
+			last = now
+		}
 	}
-	slices.Sort(alone)
-	slices.Sort(beside)
-	slices.Sort(p50)
-	slices.Sort(p99)
 	b.ReportMetric(0, "ns/op")
-	for name, all := range map[string][]time.Duration{"alone": alone, "beside": beside} {
-		b.ReportMetric(float64(at(all, 50).Microseconds()), "µs-p50-"+name)
-		b.ReportMetric(float64(at(all, 99).Microseconds()), "µs-p99-"+name)
+	for _, k := range kinds {
+		slices.Sort(k.all)
+		b.ReportMetric(float64(at(k.all, 50).Microseconds()), "µs-p50-"+k.name)
+		b.ReportMetric(float64(at(k.all, 99).Microseconds()), "µs-p99-"+k.name)
 	}
-	b.ReportMetric(at(p50, 50), "p50-ratio")
-	b.ReportMetric(at(p99, 50), "p99-ratio")
-	b.ReportMetric(float64(sent)/float64(b.N), "poison/s")
-	if n := r.metric("pgpilot_classifier_quarantine_entries"); n == 0 {
+	for of, values := range ratios {
+		slices.Sort(values)
+		b.ReportMetric(at(values, 50), of)
+	}
+	if n := r.metric("pgpilot_classifier_quarantine_entries"); n < 2 {
 		b.Fatal("nothing has ended a parser process")
 	}
 }

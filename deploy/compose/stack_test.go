@@ -26,6 +26,7 @@ func TestStack(t *testing.T) {
 	t.Run("clients", p.testClients)
 	t.Run("restarts", p.testRestarts)
 	t.Run("routers", p.testRouters)
+	t.Run("lagpollers", p.testLagpollers)
 	t.Run("own servers", p.testOwnServers)
 	t.Run("pods", p.testPods)
 	t.Run("observability", p.testObservability)

@@ -142,7 +142,7 @@ func suggestKey(key, path string, siblings []field) string {
 	for _, f := range siblings {
 		names = append(names, f.key)
 	}
-	if near := nearest(key, names); near != "" {
+	if near := Nearest(key, names); near != "" {
 		return fmt.Sprintf(": did you mean %s?", join(path, near))
 	}
 	for _, k := range keysOf(reflect.TypeFor[Config](), "") {

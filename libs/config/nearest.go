@@ -1,8 +1,8 @@
 package config
 
-// nearest gives the candidate that s was most likely meant to be, or "" when
+// Nearest gives the candidate that s was most likely meant to be, or "" when
 // none is close: more than a third of the letters wrong is another word.
-func nearest(s string, candidates []string) string {
+func Nearest(s string, candidates []string) string {
 	best, bestDistance := "", max(2, len(s)/3)+1
 	for _, c := range candidates {
 		if d := editDistance(s, c); d < bestDistance {

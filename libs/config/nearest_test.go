@@ -14,7 +14,7 @@ func TestNearest(t *testing.T) {
 		"":           "",
 		"timeout":    "",
 	} {
-		if got := nearest(s, words); got != want {
+		if got := Nearest(s, words); got != want {
 			t.Errorf("nearest to %q is %q, want %q", s, got, want)
 		}
 	}

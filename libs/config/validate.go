@@ -145,7 +145,7 @@ func (p *problems) oneOf(path, v string, known ...string) {
 	if slices.Contains(known, v) {
 		return
 	}
-	if near := nearest(v, known); near != "" {
+	if near := Nearest(v, known); near != "" {
 		p.invalid(path, "%q is not known: did you mean %q?", v, near)
 		return
 	}

@@ -78,6 +78,44 @@ func (c *Conn) SendEncoded(payload []byte, fds ...int) error {
 	return c.send(TypeSession, payload, fds)
 }
 
+// TrySend writes a message, which must be short, and never waits: it reports false, and
+// nothing has been sent, if somebody else is sending, there is no room or the connection has
+// ended.
+func (c *Conn) TrySend(t Type, v any) bool {
+	body, err := json.Marshal(v)
+	if err != nil || !c.mu.TryLock() {
+		return false
+	}
+	defer c.mu.Unlock()
+	if c.err != nil || c.conn.SetWriteDeadline(time.Now().Add(sendTimeout)) != nil { // the last one may have passed
+		return false
+	}
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	b := encode(t, body)
+	n := 0
+	if raw.Write(func(fd uintptr) bool {
+		n, err = unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		return true
+	}) != nil || err != nil {
+		return false
+	}
+	if n < len(b) {
+		c.err = fmt.Errorf("send %q message: %w", t, io.ErrShortWrite)
+	}
+	return n == len(b)
+}
+
+// encode gives a message as it is on the connection.
+func encode(t Type, body []byte) []byte {
+	b := make([]byte, headerSize, headerSize+len(body))
+	binary.BigEndian.PutUint32(b, uint32(1+len(body)))
+	b[4] = byte(t)
+	return append(b, body...)
+}
+
 func (c *Conn) send(t Type, body []byte, fds []int) error {
 	if len(fds) > MaxFDs {
 		return fmt.Errorf("send %q message: %d descriptors are more than %d", t, len(fds), MaxFDs)
@@ -85,10 +123,7 @@ func (c *Conn) send(t Type, body []byte, fds []int) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("send %q message: %d bytes are more than %d", t, len(body), maxBody)
 	}
-	b := make([]byte, headerSize, headerSize+len(body))
-	binary.BigEndian.PutUint32(b, uint32(1+len(body)))
-	b[4] = byte(t)
-	b = append(b, body...)
+	b := encode(t, body)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,8 +3,10 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +21,10 @@ type Claim struct {
 	id      string
 
 	mu        sync.Mutex
-	lock      *os.File  // guarded by mu
-	listeners []*Socket // guarded by mu
-	note      string    // guarded by mu; empty: none
+	lock      *os.File     // guarded by mu
+	listeners []*Socket    // guarded by mu
+	note      string       // guarded by mu; empty: none
+	log       *slog.Logger // guarded by mu
 }
 
 // ErrTaken reports that a running process holds the instance's lock.
@@ -56,7 +59,7 @@ func (d *Dir) claim(service, id string) (*Claim, error) {
 		f, err := takeLock(path)
 		switch {
 		case err == nil:
-			return &Claim{dir: d, service: service, id: id, lock: f}, nil
+			return &Claim{dir: d, service: service, id: id, lock: f, log: slog.New(slog.DiscardHandler)}, nil
 		case !errors.Is(err, ErrTaken):
 			return nil, err
 		case time.Now().After(deadline):
@@ -109,46 +112,93 @@ func (c *Claim) Service() string { return c.service }
 // ID gives the instance's id.
 func (c *Claim) ID() string { return c.id }
 
+// LogTo has what goes wrong with sockets that are opened from then on told there. Without
+// it nothing is.
+func (c *Claim) LogTo(log *slog.Logger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = log
+}
+
 // Listen opens the instance's main socket.
 func (c *Claim) Listen() (*Socket, error) {
-	return c.listen(c.dir.Socket(c.service, c.id))
+	return c.listenOwn(c.dir.Socket(c.service, c.id))
 }
 
 // ListenHTTP opens the instance's metrics and health socket.
 func (c *Claim) ListenHTTP() (*Socket, error) {
-	return c.listen(c.dir.HTTPSocket(c.service, c.id))
+	return c.listenOwn(c.dir.HTTPSocket(c.service, c.id))
+}
+
+func (c *Claim) listenOwn(path string) (*Socket, error) {
+	return c.listen(path, strings.TrimSuffix(path, ".sock")+temporary)
 }
 
 // ListenAs opens a socket under another name of the directory, such as bus.sock.
 // The last instance that listens under a shared name has it.
 func (c *Claim) ListenAs(name string) (*Socket, error) {
-	return c.listen(c.dir.Join(name))
+	// Of two that open the name at once neither may have the other's temporary one.
+	tmp := c.service + "." + c.id + "." + strings.TrimSuffix(name, ".sock") + temporary
+	if len(tmp) > longestName {
+		return nil, fmt.Errorf("listen on %s: the name is too long by %d bytes", name, len(tmp)-longestName)
+	}
+	return c.listen(c.dir.Join(name), c.dir.Join(tmp))
 }
 
-func (c *Claim) listen(path string) (*Socket, error) {
-	l, err := newSocket(path)
+func (c *Claim) listen(path, tmp string) (*Socket, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, err := newSocket(path, tmp, c.log)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.listeners = append(c.listeners, l)
 	return l, nil
 }
 
 // Close removes the instance's sockets and note and gives up the lock. Sockets opened
-// with ListenAs stay: a sibling may have taken the name over.
+// with ListenAs stay: a sibling may have taken the name over. Nothing is removed if another
+// instance has the names by now, which somebody who removes a lock can bring about.
 func (c *Claim) Close() error {
-	for _, p := range []string{
-		c.dir.Socket(c.service, c.id), c.dir.HTTPSocket(c.service, c.id), c.dir.note(c.service, c.id), c.dir.lock(c.service, c.id),
-	} {
-		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("release %s.%s: %w", c.service, c.id, err)
-		}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lock.Close()
+	if path := c.dir.lock(c.service, c.id); !sameFile(c.lock, path) {
+		f, err := takeLock(path)
+		if errors.Is(err, ErrTaken) || errors.Is(err, os.ErrNotExist) { // there is no directory any more
+			return c.lock.Close()
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("release %s.%s: %w", c.service, c.id, err), c.lock.Close())
+		}
+		c.lock.Close()
+		c.lock = f
+	}
+	err := c.removeNamesLocked()
+	if err != nil {
+		err = fmt.Errorf("release %s.%s: %w", c.service, c.id, err)
+	}
+	return errors.Join(err, c.lock.Close())
+}
+
+// removeNamesLocked removes all that the instance has in the directory, its lock last: until
+// then nobody else has any of it.
+func (c *Claim) removeNamesLocked() error {
+	paths := []string{c.dir.Socket(c.service, c.id), c.dir.HTTPSocket(c.service, c.id), c.dir.note(c.service, c.id)}
+	entries, err := os.ReadDir(c.dir.path)
+	if err != nil {
+		return fmt.Errorf("list run_dir: %w", err)
+	}
+	for _, e := range entries { // in the making when it was killed
+		if strings.HasPrefix(e.Name(), c.service+"."+c.id+".") && strings.HasSuffix(e.Name(), temporary) {
+			paths = append(paths, c.dir.Join(e.Name()))
+		}
+	}
+	for _, p := range append(paths, c.dir.lock(c.service, c.id)) {
+		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func flock(f *os.File, how int) error {

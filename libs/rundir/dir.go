@@ -1,8 +1,6 @@
 package rundir
 
 import (
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +19,9 @@ const longestName = len("classifier.") + maxID + len(".http.sock")
 
 const maxID = 16
 
+// temporary is the end of a name in the making, which is nobody's to look at.
+const temporary = ".new"
+
 // Services with a socket in the run directory.
 const (
 	Listener   = "listener"
@@ -29,10 +30,17 @@ const (
 	Lagpoller  = "lagpoller"
 )
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
+var (
+	idPattern      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
+	servicePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+)
 
 // Dir is an opened run directory. It is safe for concurrent use.
-type Dir struct{ path string }
+type Dir struct {
+	path string
+	// secrets are those that have been read or made here.
+	secrets secrets
+}
 
 // Open makes the directory if it is missing and checks that it is private to
 // this user and that socket paths inside it fit the kernel's limit.
@@ -84,50 +92,6 @@ func (d *Dir) HTTPSockets(service string) ([]string, error) {
 }
 
 func (d *Dir) lock(service, id string) string { return d.Join(service + "." + id + ".lock") }
-
-// Secret reads the named secret of n random bytes, making it if this is its
-// first use. Every service that opens the same directory gets the same bytes.
-func (d *Dir) Secret(name string, n int) ([]byte, error) {
-	path := d.Join(name)
-	for {
-		b, err := os.ReadFile(path)
-		if err == nil {
-			if len(b) != n {
-				return nil, fmt.Errorf("read secret %q: it holds %d bytes instead of %d; stop all services and remove it", path, len(b), n)
-			}
-			return b, nil
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("read secret: %w", err)
-		}
-		if err := d.writeSecret(path, n); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// writeSecret publishes a complete secret under its name or leaves an existing
-// one alone; link, unlike rename, never replaces what a sibling wrote first.
-func (d *Dir) writeSecret(path string, n int) error {
-	f, err := os.CreateTemp(d.path, "secret-*.new")
-	if err != nil {
-		return fmt.Errorf("create secret: %w", err)
-	}
-	defer os.Remove(f.Name())
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails (crypto/rand)
-	_, err = f.Write(b)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return fmt.Errorf("write secret: %w", err)
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("publish secret: %w", err)
-	}
-	return nil
-}
 
 // split takes a socket's file name apart: "router.1.sock" gives "1" for service
 // router. HTTP sockets and names in the making do not match.

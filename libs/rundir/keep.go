@@ -11,9 +11,10 @@ import (
 	"github.com/pgpilot/pgpilot/libs/obs"
 )
 
-// Keep makes the instance's lock and sockets again when somebody has removed their
+// Keep makes the instance's lock, sockets and note again when somebody has removed their
 // names, which a service that only looked at its own connections would never notice:
-// nobody could find it any more. It returns when ctx ends.
+// nobody could find it any more. So it does with the secrets that this process goes by.
+// It returns when ctx ends.
 func (c *Claim) Keep(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rescan)
 	defer tick.Stop()
@@ -39,17 +40,21 @@ func (c *Claim) Keep(ctx context.Context, log *slog.Logger) {
 func (c *Claim) restore() (restored bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := os.MkdirAll(c.dir.path, 0o700); err != nil {
+		return false, fmt.Errorf("create run_dir: %w", err)
+	}
+	// First, while there is the least time for others to make new ones.
+	if restored, err = c.dir.restoreSecrets(); err != nil {
+		return restored, err
+	}
 	path := c.dir.lock(c.service, c.id)
 	if !sameFile(c.lock, path) {
-		if err := os.MkdirAll(c.dir.path, 0o700); err != nil {
-			return false, fmt.Errorf("create run_dir: %w", err)
-		}
 		f, err := takeLock(path)
 		if errors.Is(err, ErrTaken) {
 			err = fmt.Errorf("the lock of %s.%s: %w", c.service, c.id, err)
 		}
 		if err != nil {
-			return false, err
+			return restored, err
 		}
 		c.lock.Close()
 		c.lock, restored = f, true

@@ -26,10 +26,10 @@ func (c *Claim) Note(text string) error {
 // changes gets the old one or the new one.
 func (c *Claim) writeNoteLocked() error {
 	path := c.dir.note(c.service, c.id)
-	if err := os.WriteFile(path+".new", []byte(c.note), 0o600); err != nil {
+	if err := os.WriteFile(path+temporary, []byte(c.note), 0o600); err != nil {
 		return fmt.Errorf("leave a note: %w", err)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(path+temporary, path); err != nil {
 		return fmt.Errorf("leave a note: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/obs"
 )
 
 // Instance is one running service instance.
@@ -49,6 +52,30 @@ func (d *Dir) List(service string) ([]Instance, error) {
 		}
 		return 1
 	})
+	return out, nil
+}
+
+// Serving gives the running instances of every service that have a metrics and health
+// socket, in no order, also of those that do not accept connections yet. What dead ones have
+// left is removed on the way.
+func (d *Dir) Serving() ([]Instance, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("list run_dir: %w", err)
+	}
+	var out []Instance
+	for _, e := range entries {
+		name, isHTTP := strings.CutSuffix(e.Name(), ".http.sock")
+		service, id, _ := strings.Cut(name, ".")
+		if !isHTTP || !servicePattern.MatchString(service) || !idPattern.MatchString(id) {
+			continue
+		}
+		if !d.alive(service, id) {
+			d.bury(service, id)
+			continue
+		}
+		out = append(out, Instance{Service: service, ID: id, Socket: d.Socket(service, id)})
+	}
 	return out, nil
 }
 
@@ -94,41 +121,52 @@ func (d *Dir) bury(service, id string) {
 // and how long a killed instance (whose files stay) counts as running.
 const rescan = 500 * time.Millisecond
 
-// Watch calls changed with the running instances of a service: once at the
-// start, then whenever the set is another one. It returns when ctx ends.
-func (d *Dir) Watch(ctx context.Context, service string, changed func([]Instance)) error {
+// Watch calls changed with the running instances of a service: as soon as they can be
+// listed, then whenever the set is another one. It returns when ctx ends. Where the
+// kernel has no notifications left to give (inotify(7), fs.inotify.max_user_instances)
+// it says so in log and looks at the directory every now and then.
+func (d *Dir) Watch(ctx context.Context, service string, log *slog.Logger, changed func([]Instance)) {
+	var events <-chan fsnotify.Event
+	var failures <-chan error
+	again := func() {} // looks at the directory that has the name by now
 	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch run_dir: %w", err)
+	if err == nil {
+		defer w.Close()
+		events, failures = w.Events, w.Errors
+		again = func() { _ = w.Add(d.path) }
+		err = w.Add(d.path)
 	}
-	defer w.Close()
-	if err := w.Add(d.path); err != nil {
-		return fmt.Errorf("watch run_dir: %w", err)
+	if err != nil {
+		log.Warn("services that come and go are noticed "+rescan.String()+" late: the kernel gives no notifications (is fs.inotify.max_user_instances reached?)",
+			obs.KeyPeer, service, obs.KeyError, err)
 	}
 	tick := time.NewTicker(rescan)
 	defer tick.Stop()
 	var last []Instance
-	for first := true; ; first = false {
+	listed, told := false, false
+	for {
 		now, err := d.List(service)
 		switch {
-		case err != nil && first:
-			return err
-		case err != nil:
-			// The directory is gone for the moment. Who was there before still runs and
-			// makes it again.
-			now = last
-			_ = w.Add(d.path)
+		case err == nil:
+			if !listed || !slices.Equal(now, last) {
+				listed, last = true, now
+				changed(now)
+			}
+		case !listed && !told:
+			told = true
+			log.Warn("cannot see which services run, trying again", obs.KeyPeer, service, obs.KeyError, err)
 		}
-		if first || !slices.Equal(now, last) {
-			last = now
-			changed(now)
+		if err != nil {
+			// The directory is gone for the moment, or there is no descriptor to read it. Who
+			// was there before still runs and makes it again.
+			again()
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
-		case <-w.Events:
-		case <-w.Errors: // an overflowed queue: the list is read again anyway
+		case <-events:
+		case <-failures: // an overflowed queue: the list is read again anyway
 		}
 	}
 }

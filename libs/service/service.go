@@ -88,6 +88,7 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	}
 	defer func() { err = errors.Join(err, claim.Close()) }()
 	log = log.With(obs.KeyInstance, claim.ID())
+	claim.LogTo(log)
 
 	socket, err := claim.ListenHTTP()
 	if err != nil {

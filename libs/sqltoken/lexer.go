@@ -15,6 +15,8 @@ type Lexer struct {
 	pos  int
 	// modern is set for servers of FirstMajorNumbers and later.
 	modern bool
+	// signs is the end of a run of + and -, each an operator of its own, that has been looked at.
+	signs int
 	// blank, if not nil, is a copy of text in which comments inside joined strings are blanked.
 	blank []byte
 }

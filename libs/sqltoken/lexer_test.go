@@ -52,6 +52,7 @@ func TestTokens(t *testing.T) {
 		{"2147483647 2147483648 0x7fffffff 0x80000000 0o17 0b1 1_000", "int(2147483647) float(2147483648) int(0x7fffffff) float(0x80000000) int(0o17) int(0b1) int(1_000)"},
 		{"a::int b:=c d=>e f<=g h>=i j<>k l!=m", "word(a) cast(::) word(int) word(b) colonequals(:=) word(c) word(d) arrow(=>) word(e) word(f) le(<=) word(g) word(h) ge(>=) word(i) word(j) ne(<>) word(k) word(l) ne(!=) word(m)"},
 		{"a=-1 b@-1 c+-d e*/f", "word(a) self(=) self(-) int(1) word(b) op(@-) int(1) word(c) self(+) self(-) word(d) word(e) op(*/) word(f)"},
+		{"a+-+- -+b *+-+@ <+- -+/**/-+", "word(a) self(+) self(-) self(+) self(-) self(-) self(+) word(b) op(*+-+@) self(<) self(+) self(-) self(-) self(+) block(/**/) self(-) self(+)"},
 		{"=>- <=+- ||- ++", "arrow(=>) self(-) le(<=) self(+) self(-) op(||-) self(+) self(+)"},
 		{"a+/*c*/b -- d\n<--e", "word(a) self(+) block(/*c*/) word(b) line(-- d) self(<) line(--e)"},
 		{"/* /* */ */ /**/ /*/ */ 1", "block(/* /* */ */) block(/**/) block(/*/ */) int(1)"},
@@ -167,5 +168,23 @@ func TestAppendWithoutComments(t *testing.T) {
 	}
 	if got, err := AppendWithoutComments([]byte("x"), []byte("/*"), 17); !errors.Is(err, ErrUnterminatedComment) || string(got) != "x" {
 		t.Errorf("an unterminated comment gives %q, %v", got, err)
+	}
+}
+
+// A client may send as many signs in a row as a text holds. If each had the rest of them looked at,
+// this text would take an hour.
+func TestALongRunOfSignsIsLookedAtOnce(t *testing.T) {
+	lx := NewLexer([]byte(strings.Repeat("+-", 1<<20)), FirstMajor)
+	for n := 0; ; n++ {
+		tok, err := lx.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tok.Kind == EOF {
+			if n != 2<<20 {
+				t.Fatalf("%d tokens", n)
+			}
+			return
+		}
 	}
 }

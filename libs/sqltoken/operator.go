@@ -10,7 +10,7 @@ func (l *Lexer) operator(start int) (Token, error) {
 	text := l.text
 	first := text[start]
 	end := start + 1
-	if end >= len(text) || !isOperatorChar(text[end]) {
+	if start < l.signs || end >= len(text) || !isOperatorChar(text[end]) {
 		return l.emit(singleOperator(first), 0, start, end), nil
 	}
 
@@ -27,9 +27,12 @@ func (l *Lexer) operator(start int) (Token, error) {
 		end++
 	}
 	if !special {
+		// To look at the same signs again for each of them would take the square of their number.
+		run := end
 		for end-start > 1 && (text[end-1] == '+' || text[end-1] == '-') {
 			end--
 		}
+		l.signs = run
 	}
 
 	switch end - start {

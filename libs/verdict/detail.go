@@ -3,6 +3,8 @@ package verdict
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"unsafe"
 )
 
 // Detail is what is known of a text beyond kind and effects, where that helps who
@@ -87,9 +89,35 @@ func (e *Effect) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// maxDetail bounds a Detail as it travels, in bytes: routers keep many. A text with
-// more to tell has none.
-const maxDetail = 4 << 10
+// MaxDetail bounds a Detail as it travels, in bytes: routers and classifiers keep many. A
+// text with more to tell has none.
+const MaxDetail = 4 << 10
+
+// Travels reports whether it is short enough to travel. Another one is not worth keeping.
+func (d *Detail) Travels() bool { return d.encode() != nil }
+
+// DetailRoom is how many bytes of details a cache may hold for each of the verdicts it has
+// room for. Most have none; a client can give thousands of them the longest there is.
+const DetailRoom = 256
+
+// Size is about how many bytes it takes in memory.
+func (d *Detail) Size() int {
+	if d == nil {
+		return 0
+	}
+	n := int(unsafe.Sizeof(*d)) + len(d.Parts)*int(unsafe.Sizeof(Part{}))
+	for i := range d.Parts {
+		p := &d.Parts[i]
+		n += len(p.Settings) * int(unsafe.Sizeof(Setting{}))
+		if p.Prepare != nil {
+			n += int(unsafe.Sizeof(*p.Prepare)) + len(p.Prepare.Name)
+		}
+		if p.Execute != nil {
+			n += int(unsafe.Sizeof(*p.Execute)) + len(p.Execute.Name)
+		}
+	}
+	return n
+}
 
 // encode gives the Detail as it travels; nothing for none.
 func (d *Detail) encode() []byte {
@@ -97,7 +125,7 @@ func (d *Detail) encode() []byte {
 		return nil
 	}
 	b, err := json.Marshal(d)
-	if err != nil || len(b) > maxDetail {
+	if err != nil || len(b) > MaxDetail {
 		return nil
 	}
 	return b
@@ -112,5 +140,6 @@ func decodeDetail(b []byte) (*Detail, error) {
 	if err := json.Unmarshal(b, d); err != nil {
 		return nil, fmt.Errorf("read a verdict's detail: %w", err)
 	}
+	d.Parts = slices.Clip(slices.Clone(d.Parts)) // as long as it is, not as it was to grow
 	return d, nil
 }

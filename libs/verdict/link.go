@@ -43,14 +43,7 @@ type link struct {
 // watch keeps a link to each listed classifier. It owns the links' goroutines
 // through Client.links.
 func (c *Client) watch() {
-	for c.ctx.Err() == nil {
-		err := c.opts.Dir.Watch(c.ctx, rundir.Classifier, c.listed)
-		if err == nil {
-			return
-		}
-		c.opts.Log.Warn("cannot watch for classifiers, trying again", obs.KeyError, err)
-		pause(c.ctx, lastRedial)
-	}
+	c.opts.Dir.Watch(c.ctx, rundir.Classifier, c.opts.Log, c.listed)
 }
 
 // listed starts links to new classifiers and retires those to gone ones.
@@ -97,12 +90,16 @@ func (l *link) run(ctx context.Context) {
 			wait = min(2*wait, lastRedial)
 			continue
 		}
-		wait = firstRedial
+		start := time.Now()
 		err = l.serve(ctx, conn)
 		if ctx.Err() == nil {
 			l.log.Info("connection to classifier is lost", obs.KeyError, err)
+			if time.Since(start) > lastRedial {
+				wait = firstRedial
+			}
 			// A peer that accepts and hangs up at once must not be dialled in a loop.
-			pause(ctx, firstRedial)
+			pause(ctx, wait)
+			wait = min(2*wait, lastRedial)
 		}
 	}
 }

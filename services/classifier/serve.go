@@ -157,6 +157,7 @@ func openLibrary(env *service.Env, workers *parse.Pool, changed func(database st
 		Changed: changed,
 
 		Unconfirmed: catalog.DefaultUnconfirmed,
+		Absent:      catalog.DefaultAbsent,
 		Parse: func(text string) (tree *pgquery.ParseResult, err error) {
 			err = workers.Parse(text, false, func(p parse.Parsed) { tree = p.Tree })
 			if errors.Is(err, parse.ErrBusy) || errors.Is(err, parse.ErrLost) || errors.Is(err, parse.ErrClosed) {

@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -27,17 +23,26 @@ func addresses(cfg *config.Config) handoff.Share {
 	return handoff.Share{Listen: cfg.Listen, ListenUnix: cfg.ListenUnix, Metrics: cfg.Observability.MetricsAddr}
 }
 
-// listen opens the sockets for clients and the one for metrics, if there is one: those of
-// a listener that runs already, or new ones. Another listener may hold the addresses and not
-// share them, because it has only just started or is about to end: listen waits for it, as
-// long as an end may take.
-func listen(ctx context.Context, env *service.Env) (open *sockets.Set, page net.Listener, err error) {
-	given := time.NewTimer(env.Config.Drain.Timeout.D() + lingerTimeout)
+// listenTime bounds the wait for another listener that has just started or is about to end.
+const listenTime = 5 * time.Second
+
+// listen opens the sockets for clients and the one for metrics: those of a listener that runs
+// already, or new ones. Another listener may hold the addresses and not share them, because it has
+// only just started or is about to end: listen waits for it.
+func listen(ctx context.Context, env *service.Env) (*sockets.Set, *page, error) {
+	p := &page{address: env.Config.Observability.MetricsAddr, log: env.Log}
+	given := time.NewTimer(listenTime)
 	defer given.Stop()
 	for said := false; ; said = true {
-		open, page, err = listenOnce(ctx, env)
+		open, err := listenOnce(ctx, env, p)
+		if err == nil {
+			if err = p.open(); err == nil {
+				return open, p, nil
+			}
+			return nil, nil, errors.Join(err, open.Close())
+		}
 		if !errors.Is(err, sockets.ErrTaken) {
-			return open, page, err
+			return nil, nil, err
 		}
 		running, lookErr := env.Dir.Running(rundir.Listener)
 		if lookErr != nil {
@@ -60,33 +65,15 @@ func listen(ctx context.Context, env *service.Env) (open *sockets.Set, page net.
 	}
 }
 
-func listenOnce(ctx context.Context, env *service.Env) (*sockets.Set, net.Listener, error) {
+func listenOnce(ctx context.Context, env *service.Env, p *page) (*sockets.Set, error) {
 	cfg := env.Config
-	if kinds, fds := sibling.Ask(ctx, env.Dir, env.Claim.ID(), addresses(cfg), env.Log); len(kinds) > 0 {
-		return sockets.Adopt(kinds, fds, cfg.TCP)
+	kinds, fds := sibling.Ask(ctx, env.Dir, env.Claim.ID(), addresses(cfg), env.Log)
+	if len(kinds) == 0 {
+		return sockets.Open(ctx, cfg.Listen, cfg.ListenUnix, cfg.TCP)
 	}
-	page, err := listenRelay(cfg.Observability.MetricsAddr)
-	if err != nil {
-		return nil, nil, err
+	open, shared, err := sockets.Adopt(kinds, fds, cfg.TCP)
+	if err == nil && shared != nil {
+		p.set(shared)
 	}
-	open, err := sockets.Open(ctx, cfg.Listen, cfg.ListenUnix, cfg.TCP)
-	if err != nil && page != nil {
-		err = errors.Join(err, page.Close())
-	}
-	return open, page, err
-}
-
-// listenRelay opens the address of the relay, if there is one.
-func listenRelay(address string) (net.Listener, error) {
-	if address == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", address)
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, sockets.Taken("listen on %s for metrics: the port is taken; stop the program that has it or change observability.metrics_addr", address)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s for metrics: %w", address, err)
-	}
-	return l, nil
+	return open, err
 }

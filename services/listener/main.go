@@ -56,11 +56,7 @@ func serve(ctx context.Context, env *service.Env) error {
 	}
 	siblings, err := env.Claim.Listen()
 	if err != nil {
-		err = errors.Join(err, open.Close())
-		if page != nil {
-			err = errors.Join(err, page.Close())
-		}
-		return err
+		return errors.Join(err, open.Close(), page.close())
 	}
 
 	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
@@ -73,19 +69,17 @@ func serve(ctx context.Context, env *service.Env) error {
 	env.Health.Set(partRouters, errNoRouter) // not ready before the first look
 	wg.Go(func() { watchFleet(around, fleet, env.Health) })
 	wg.Go(func() { reload(around, env, secret, clients, gate) })
-	if page != nil {
-		handler := relay.New(env.Dir, relay.Needed(cfg.Bus.URL), cfg.Observability.Pprof, env.Log).Handler()
-		wg.Go(func() {
-			if err := obs.Serve(around, page, handler, env.Log); err != nil {
-				env.Log.Error("metrics are not relayed any more", obs.KeyError, err)
-			}
-		})
-	}
+	handler := relay.New(env.Dir, relay.Needed(cfg.Bus.URL), cfg.Observability.Pprof, env.Log).Handler()
+	wg.Go(func() {
+		if err := page.serve(around, handler); err != nil {
+			env.Log.Error("metrics are not relayed any more", obs.KeyError, err)
+		}
+	})
 	host := &sibling.Host{Has: addresses(cfg), Parked: fleet, Log: env.Log, Share: func() ([]string, []int, error) {
 		if ctx.Err() != nil {
 			return nil, nil, nil //nolint:nilerr // they are being closed
 		}
-		return open.Share(page)
+		return open.Share(page.get())
 	}}
 	wg.Go(func() {
 		if err := host.Serve(around, siblings); err != nil {

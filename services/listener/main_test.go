@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -509,11 +510,11 @@ func TestListenersWaitForTheirSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, folder := "127.0.0.1:"+freePort(t), t.TempDir()
+	metrics, folder := "127.0.0.1:"+freePort(t), t.TempDir()
 	all := make([]*listener, 4)
 	for i := range all {
 		all[i] = launch(t, dir, func(c *config.Config) {
-			c.Listen, c.ListenUnix, c.Observability.MetricsAddr = address, folder, has.Addr().String()
+			c.Listen, c.ListenUnix, c.Observability.MetricsAddr = has.Addr().String(), folder, metrics
 		})
 	}
 	for _, l := range all {
@@ -525,6 +526,37 @@ func TestListenersWaitForTheirSockets(t *testing.T) {
 	for _, l := range all {
 		l.started()
 	}
+}
+
+// Clients are served while something else has the port for metrics, which is taken as soon as it is
+// free.
+func TestClientsDoNotWaitForThePageOfMetrics(t *testing.T) {
+	port := freePort(t)
+	has, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer has.Close()
+	l := start(t, func(c *config.Config) { c.Observability.MetricsAddr = "127.0.0.1:" + port })
+	l.router(newRouter("1"))
+	if got := l.served(l.connect()); got != "1" {
+		t.Errorf("served by %q", got)
+	}
+	if !l.said("change observability.metrics_addr") {
+		t.Error("it does not say what to do")
+	}
+	if err := has.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.wait("metrics are relayed", func() bool {
+		resp, err := http.Get("http://127.0.0.1:" + port + "/metrics")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestReloadChangesUsersAndLimits(t *testing.T) {

@@ -77,8 +77,12 @@ func serve(ctx context.Context, env *service.Env) error {
 	if running, err := env.Dir.List(rundir.Router); err == nil { // otherwise watchRouters says so
 		share(env, loop, running) // before the first session comes
 	}
+	// Listeners may connect until the end: one that has been restarted takes the sessions
+	// that are left, and finds those that a cancel request is for.
+	accepting, stopAccepting := context.WithCancel(around)
+	defer stopAccepting()
 	serving := make(chan error, 1)
-	go func() { serving <- links.Serve(ctx, socket) }()
+	go func() { serving <- links.Serve(accepting, socket) }()
 	var drain atomic.Int64 // drain.timeout
 	drain.Store(int64(env.Config.Drain.Timeout.D()))
 	wg.Go(func() { watchRouters(around, env, loop) })
@@ -100,15 +104,15 @@ func serve(ctx context.Context, env *service.Env) error {
 
 	select {
 	case <-ctx.Done():
-	case err := <-running:
-		stop()
-		return err
+		loop.Stop(time.Duration(drain.Load()))
+		err = <-running
+	case err = <-running:
 	case err := <-serving:
 		loop.Stop(0)
 		return errors.Join(err, <-running)
 	}
-	loop.Stop(time.Duration(drain.Load()))
-	return <-running
+	stopAccepting()
+	return errors.Join(err, <-serving)
 }
 
 // meetTime is how long a router that starts waits for a listener that runs.
@@ -136,10 +140,7 @@ func awaitListener(ctx context.Context, env *service.Env, links *intake.Server) 
 
 // watchRouters keeps this router's share of the pools right.
 func watchRouters(ctx context.Context, env *service.Env, loop *engine.Engine) {
-	err := env.Dir.Watch(ctx, rundir.Router, func(running []rundir.Instance) { share(env, loop, running) })
-	if err != nil {
-		env.Log.Error("cannot see the other routers; the pools keep their sizes", obs.KeyError, err)
-	}
+	env.Dir.Watch(ctx, rundir.Router, env.Log, func(running []rundir.Instance) { share(env, loop, running) })
 }
 
 // share tells the loop which of the routers that run this one is.

@@ -76,11 +76,14 @@ type bodies struct {
 
 type source struct {
 	language, text string
-	// parameters are the names of parameters, as in functionRow, with commas between them.
+	// parameters are the names of parameters, as in functionRow, joined.
 	parameters string
 	// volatile functions may write; others are refused that by PostgreSQL.
 	volatile bool
 }
+
+// between parts names where they are joined: no name has a zero byte.
+const between = "\x00"
 
 func newBodies(p Parse) *bodies { return &bodies{parse: p} }
 
@@ -122,7 +125,7 @@ func (b *bodies) sql(s source) (body, error) {
 	case err != nil:
 		return body{reason: "has a body that cannot be parsed"}, nil //nolint:nilerr // it is said in the reason
 	default:
-		r := &recorder{major: b.major, parameters: strings.Split(s.parameters, ",")}
+		r := &recorder{major: b.major, parameters: strings.Split(s.parameters, between)}
 		o := judge.Body(tree, r)
 		if o.Kind != verdict.Read && !s.volatile {
 			return body{reason: "has a body with " + o.Reason}, nil

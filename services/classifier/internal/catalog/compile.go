@@ -272,7 +272,7 @@ func (k *compiler) addBodies(reads map[string]bool) {
 		case f.Backslashes:
 			k.spoil(n, k.nodes[n].label+" has a standard_conforming_strings of its own", verdict.Unproven)
 		case f.Language == "sql" || f.Language == "plpgsql":
-			b := k.bodies.of(source{f.Language, f.Source, f.Parameters, volatile})
+			b := k.bodies.of(source{f.Language, f.Source, strings.Join(f.Parameters, between), volatile})
 			switch {
 			case b.reason != "":
 				k.spoil(n, k.nodes[n].label+" "+b.reason, b.effects|verdict.Unproven)

@@ -89,9 +89,8 @@ type functionRow struct {
 	// Backslashes says that the body is read with a standard_conforming_strings of its own,
 	// and so perhaps otherwise than package sqltoken reads it.
 	Backslashes bool
-	// Parameters are the names of parameters of an SQL function that are no rows, with
-	// commas between them.
-	Parameters string
+	// Parameters are the names of parameters of an SQL function that are no rows.
+	Parameters []string
 	// Source is the body in the function's language, or the name of the C function
 	// behind an internal one. Body is the parsed one of BEGIN ATOMIC and RETURN, and
 	// Defaults those of the arguments: node trees. All but the C name are empty for

@@ -60,6 +60,13 @@ type serverConn struct {
 	primary bool
 }
 
+// errAbsent says that the primary does not have the database, or, where that is not known,
+// no server.
+var errAbsent = errors.New("there is no such database")
+
+// noDatabase is the SQLSTATE of that (invalid_catalog_name).
+const noDatabase = "3D000"
+
 // connect logs in to the primary, or to a standby if no server is one: what runs
 // on a standby is what its own catalog says. One that merely claims to be the primary is
 // better than none.
@@ -77,9 +84,14 @@ func (l *Login) connect(ctx context.Context, database string) (conn *serverConn,
 		}
 	}()
 	var failures error
+	absent, gone := 0, false
 	for _, b := range l.order() {
 		pg, err := l.dial(ctx, b.Server, password, database)
 		if err != nil {
+			if refusal := (*pgconn.PgError)(nil); errors.As(err, &refusal) && refusal.Code == noDatabase {
+				absent++
+				gone = gone || b.Name == l.Primary
+			}
 			failures = errors.Join(failures, fmt.Errorf("%s: %w", b.Name, err))
 			continue
 		}
@@ -106,6 +118,8 @@ func (l *Login) connect(ctx context.Context, database string) (conn *serverConn,
 		return standby, nil
 	case claims != nil:
 		return claims, nil
+	case gone, absent == len(l.Servers):
+		return nil, fmt.Errorf("%w: %w", errAbsent, failures)
 	}
 	return nil, failures
 }

@@ -40,9 +40,9 @@ func (l *Lead) Settle(staleAfter time.Duration) {
 
 // Heard takes what a lagpoller says, and gives the primary that is to be believed, empty
 // while none is known. A promotion begins a new timeline, so who names a server on an older
-// one has not seen it yet, and is not believed. Where two are named on one timeline, as when
-// a server was copied, the second is believed when nobody has named the first for
-// health.stale_after.
+// one has not seen it yet, and is not believed. Nor is who names another on the same
+// timeline, as when a server was copied. Either is when nobody has named the first for
+// health.stale_after: routers write there by then.
 func (l *Lead) Heard(t *bus.Topology, now time.Time) (primary string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,12 +61,10 @@ func (l *Lead) Heard(t *bus.Topology, now time.Time) (primary string) {
 	switch {
 	case s.primary == "":
 	case !other && timeline > s.timeline:
-	case !other && timeline < s.timeline:
-		if t.Primary == s.primary {
-			s.named = now
-		}
-		return s.primary
 	case t.Primary != s.primary && now.Sub(s.named) <= s.staleAfter:
+		return s.primary
+	case t.Primary == s.primary && !other && timeline < s.timeline: // seen before it moved
+		s.named = now
 		return s.primary
 	}
 	s.primary, s.timeline, s.system, s.named = t.Primary, timeline, system, now

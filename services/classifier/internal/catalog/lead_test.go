@@ -24,7 +24,10 @@ func TestLead(t *testing.T) {
 		"a promotion, at once":       {{0, "a", 1, 7, "a"}, {0, "b", 2, 7, "b"}},
 		"who has not seen the promotion": {
 			{0, "a", 1, 7, "a"}, {0, "b", 2, 7, "b"}, {0, "a", 1, 7, "b"}, {0, "b", 2, 7, "b"},
-			{time.Hour, "a", 1, 7, "b"}, {0, "b", 2, 7, "b"},
+			{stale, "a", 1, 7, "b"}, {0, "b", 2, 7, "b"},
+		},
+		"a cluster that has gone back": {
+			{0, "b", 5, 7, "b"}, {stale, "a", 2, 7, "b"}, {1, "a", 2, 7, "a"}, {0, "b", 5, 7, "b"},
 		},
 		"there and back":                 {{0, "a", 1, 7, "a"}, {0, "b", 2, 7, "b"}, {0, "a", 3, 7, "a"}, {0, "b", 2, 7, "a"}},
 		"the same, seen before it moved": {{0, "a", 3, 7, "a"}, {0, "a", 2, 7, "a"}, {0, "b", 2, 7, "a"}},

@@ -15,6 +15,7 @@ import (
 const (
 	DefaultMost        = 100
 	DefaultUnconfirmed = time.Minute
+	DefaultAbsent      = 30 * time.Second
 )
 
 // Options of a Library.
@@ -36,8 +37,11 @@ type Options struct {
 	// Unconfirmed is how long a Snapshot is believed while no server can be asked whether
 	// it still holds.
 	Unconfirmed time.Duration
-	Metrics     *Metrics
-	Log         *slog.Logger
+	// Absent is for how long a database is looked for that no server has, before another may
+	// have its place.
+	Absent  time.Duration
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // Library has the catalogs of the databases it was asked about. It is safe for
@@ -53,12 +57,15 @@ type Library struct {
 }
 
 type libraryState struct {
-	login    Login
-	reads    map[string]bool
-	wait     time.Duration
-	shelf    map[string]*watch
-	full     bool // has been said
-	finished bool
+	login Login
+	reads map[string]bool
+	wait  time.Duration
+	shelf map[string]*watch
+	full  bool // has been said
+	// had are the functions of reads that some database has, missed those that one was found
+	// to lack, which has been said.
+	had, missed map[string]bool
+	finished    bool
 }
 
 // New gives a Library that knows no database yet. Close it.
@@ -66,6 +73,7 @@ func New(o Options) *Library {
 	l := &Library{opts: o}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.state = libraryState{login: o.Login, reads: readSet(o.Reads), wait: o.Wait, shelf: make(map[string]*watch)}
+	l.state.had, l.state.missed = make(map[string]bool), make(map[string]bool)
 	return l
 }
 
@@ -86,6 +94,7 @@ func (l *Library) Set(login Login, reads []string, wait time.Duration) {
 	defer l.mu.Unlock()
 	login.Primary = l.state.login.Primary
 	l.state.login, l.state.reads, l.state.wait = login, readSet(reads), wait
+	l.state.had, l.state.missed = make(map[string]bool), make(map[string]bool)
 	for _, w := range l.state.shelf {
 		w.poke(pokeRead)
 	}
@@ -173,6 +182,16 @@ func (l *Library) watch(database string) (w *watch, wait time.Duration) {
 	l.state.shelf[database] = w
 	l.watches.Go(func() { w.run(l.ctx) })
 	return w, l.state.wait
+}
+
+// forget takes a watch that has ended off the shelf. Who asks about its database again has
+// it looked for again.
+func (l *Library) forget(w *watch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.state.shelf, w.database)
+	l.state.full = false
+	l.opts.Metrics.names.DeleteLabelValues(w.database)
 }
 
 // Close ends the watches and waits for them. Nothing is known afterwards.

@@ -54,7 +54,7 @@ func open(t *testing.T, c *lab.Cluster, change func(*Options)) *desk {
 	}
 	d := &desk{changed: make(chan string, 100), log: &logbook{}}
 	o := Options{
-		Login: *login(c), Parse: pgquery.Parse, Wait: patience, Most: DefaultMost, Unconfirmed: DefaultUnconfirmed, Metrics: m,
+		Login: *login(c), Parse: pgquery.Parse, Wait: patience, Most: DefaultMost, Unconfirmed: DefaultUnconfirmed, Absent: DefaultAbsent, Metrics: m,
 		Changed: func(database string) { d.changed <- database },
 		Log:     slog.New(slog.NewTextHandler(d.log, nil)),
 	}
@@ -190,6 +190,40 @@ func TestReadFunctions(t *testing.T) {
 	}
 }
 
+func TestReadFunctionsThatNoDatabaseHasAreTold(t *testing.T) {
+	c := labtest.Start(t, 0)
+	exec(t, connect(t, c.Primary().DSN()), `CREATE FUNCTION total() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1'`)
+	d := open(t, c, func(o *Options) {
+		o.Reads = []string{"public.total", "pg_catalog.current_setting", "public.totl", "app.total", "public.quite_another"}
+	})
+	told := func(name, near string) {
+		t.Helper()
+		line := "function=" + name
+		if near != "" {
+			line += " nearest=" + near
+		}
+		if n := d.log.count(line + "\n"); n != 1 {
+			t.Errorf("%q is told %d times", line, n)
+		}
+	}
+	d.eventually(t, "SELECT total()", verdict.Read)
+	d.eventually(t, "SELECT relname FROM pg_class", verdict.Read)
+	exec(t, connect(t, c.Primary().DSN()), `CREATE TABLE u (id int)`)
+	d.eventually(t, "SELECT * FROM u", verdict.Read) // all is read again
+	told("public.totl", "public.total")
+	told("app.total", "public.total")
+	told("public.quite_another", "")
+	if n := d.log.count("routing.read_functions"); n != 3 {
+		t.Errorf("%d lines", n)
+	}
+	exec(t, connect(t, c.Primary().DSN()), `CREATE SCHEMA app; CREATE FUNCTION app.total() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1'`)
+	d.Set(*login(c), []string{"app.total", "public.totl"}, patience)
+	d.eventually(t, "SELECT app.total()", verdict.Read)
+	if n := d.log.count("function=app.total "); n != 1 {
+		t.Errorf("a function that is there is told of %d times", n)
+	}
+}
+
 func TestADatabaseThatMayNotBeEnteredIsUnknown(t *testing.T) {
 	c := labtest.Start(t, 0)
 	super := superuser(t, c.Primary())
@@ -240,6 +274,61 @@ func TestTheNumberOfDatabasesIsBounded(t *testing.T) {
 	}
 	if n := d.log.count("only the first"); n != 1 {
 		t.Errorf("mentioned %d times", n)
+	}
+}
+
+// Databases that are made and dropped, as tests do, do not use the places up.
+func TestADatabaseThatIsDroppedMakesRoom(t *testing.T) {
+	c := labtest.Start(t, 1)
+	super := superuser(t, c.Primary())
+	exec(t, super, "CREATE DATABASE shortlived OWNER "+lab.User)
+	exec(t, connect(t, c.Primary().DSNFor(lab.User, lab.Password, "shortlived")), "CREATE TABLE here (id int)")
+	d := open(t, c, func(o *Options) { o.Most, o.Absent = 1, time.Millisecond })
+	if o := judge.Judge("SELECT * FROM here", d.Of("shortlived")); o.Kind != verdict.Read {
+		t.Fatalf("%+v", o)
+	}
+	d.wantChange(t, "shortlived")
+	if _, ok := d.Of(lab.Database).(judge.Blind); !ok {
+		t.Fatal("there is room for two")
+	}
+	exec(t, super, "DROP DATABASE shortlived WITH (FORCE)")
+	d.wantChange(t, "shortlived") // what was said of its tables
+	d.eventually(t, "SELECT relname FROM pg_class", verdict.Read)
+	if n := d.log.count("only the first"); n != 1 {
+		t.Errorf("the want of room is mentioned %d times", n)
+	}
+	d.wantChange(t, lab.Database)
+	// It may come again, and has the place if it is free.
+	if _, ok := d.Of("shortlived").(judge.Blind); !ok {
+		t.Error("there is room for two now")
+	}
+}
+
+// A large catalog is looked at so rarely that the last look is always long ago.
+func TestOneFailedLookIsNoReasonToForget(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE t (id int)")
+	d := open(t, c, func(o *Options) { o.Unconfirmed = patience })
+	d.eventually(t, "SELECT * FROM t", verdict.Read)
+	d.wantChange(t, lab.Database)
+	w, _ := d.watch(lab.Database)
+	w.mu.Lock()
+	w.state.last = time.Now().Add(-2 * patience)
+	looked := w.state.looked
+	w.mu.Unlock()
+	exec(t, super, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgpilot-classifier'")
+	w.poke(pokeLook)
+	await(looked, patience)
+	if o := d.judge("SELECT * FROM t"); o.Kind != verdict.Read {
+		t.Errorf("after a look that failed: %+v", o)
+	}
+	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE u (id int)")
+	d.eventually(t, "SELECT * FROM u", verdict.Read)
+	select {
+	case <-d.changed:
+		t.Error("verdicts were dropped")
+	default:
 	}
 }
 

@@ -54,7 +54,11 @@ func (r *reader) beginning(i int) []word {
 	text := r.at(i).text
 	if formatted {
 		text = literalSpecifier.ReplaceAllString(text, "''")
-		text = nameSpecifier.ReplaceAllString(text, "x")
+		text = nameSpecifier.ReplaceAllString(text, placed)
+	}
+	for r.at(i+1).is("||") && r.at(i+2).kind == sqltoken.String {
+		text += r.at(i + 2).text
+		i += 2
 	}
 	// A text that ends within a constant is read as far as it goes.
 	made := reader{lexer: sqltoken.NewLexer([]byte(text), newestMajor), text: text}
@@ -70,6 +74,9 @@ func (r *reader) pastParentheses(i int) int {
 	}
 	return i
 }
+
+// placed stands for a name that format puts into its string.
+const placed = "x"
 
 // The specifiers of format ("String Functions and Operators", "format").
 var (
@@ -112,6 +119,10 @@ func (r *reader) sets(i int) bool {
 	}
 	for isName(r.at(i).kind) && r.at(i+1).is(".") {
 		i += 2
+	}
+	// What is put behind SET, by || or format, is a name, or all the rest.
+	if w := r.at(i); i == len(r.words)-1 && w.kind == sqltoken.Word && (w.text == "" || w.text == placed) {
+		return true
 	}
 	return isName(r.at(i).kind) && r.at(i+1).is("=", "to")
 }

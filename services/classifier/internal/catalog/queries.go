@@ -16,10 +16,10 @@ SELECT p.oid, n.nspname::text, p.proname::text,
 	p.oid >= 12000 AND EXISTS (SELECT FROM unnest(p.proconfig) AS c(c) WHERE c.c ~* '^transaction_'),
 	p.proargtypes::oid[] @> ARRAY['internal'::regtype::oid],
 	p.oid >= 12000 AND EXISTS (SELECT FROM unnest(p.proconfig) AS c(c) WHERE c.c ~* '^standard_conforming_strings='),
-	CASE WHEN p.oid >= 12000 AND l.lanname = 'sql' AND p.proargnames IS NOT NULL THEN (
-		SELECT coalesce(string_agg(a.name, ','), '')
+	CASE WHEN p.oid >= 12000 AND l.lanname = 'sql' AND p.proargnames IS NOT NULL THEN ARRAY(
+		SELECT a.name
 		FROM unnest(p.proargnames, coalesce(p.proallargtypes, p.proargtypes::oid[])) AS a(name, type) JOIN pg_type t ON t.oid = a.type
-		WHERE a.name <> '' AND t.typtype <> 'c') ELSE '' END,
+		WHERE a.name <> '' AND t.typtype <> 'c') ELSE '{}' END,
 	CASE WHEN p.oid >= 12000 AND l.lanname IN ('sql', 'plpgsql') OR l.lanname = 'internal' THEN p.prosrc ELSE '' END,
 	CASE WHEN p.oid >= 12000 THEN coalesce(p.prosqlbody::text, '') ELSE '' END,
 	CASE WHEN p.oid >= 12000 THEN coalesce(p.proargdefaults::text, '') ELSE '' END
@@ -95,7 +95,9 @@ WHERE adbin::text ~ ':(funcid|aggfnoid|winfnoid|opfuncid|opno|seqid) '`
 // grouping run the functions and operators of a type's default btree (403) and
 // hash (405) operator classes; of other classes only indexes run the functions, and
 // joins, sorts and hashed lists by an operator that is in one of them. The planner puts
-// an operator's commutator and negator in its place as it likes.
+// an operator's commutator and negator in its place as it likes, and from what two operators
+// of a family say it infers what a third does, for other pairs of types: so every member of
+// such a family belongs to each user's type that it is for.
 const partsSQL = `
 SELECT 2618::oid, r.oid, 1259::oid, r.ev_class
 FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
@@ -140,11 +142,13 @@ WHERE oid >= 12000 AND opcdefault AND opcmethod IN (403, 405)
 UNION ALL
 SELECT 1255::oid, a.amproc::oid, 1247::oid, t.t
 FROM pg_amproc a JOIN pg_opfamily f ON f.oid = a.amprocfamily, unnest(ARRAY[a.amproclefttype, a.amprocrighttype]) AS t(t)
-WHERE a.oid >= 12000 AND f.oid < 12000 AND (t.t >= 12000 OR greatest(a.amproclefttype, a.amprocrighttype) < 12000)
+WHERE a.oid >= 12000 AND (f.oid < 12000 OR f.opfmethod IN (403, 405))
+	AND (t.t >= 12000 OR f.oid < 12000 AND greatest(a.amproclefttype, a.amprocrighttype) < 12000)
 UNION ALL
 SELECT 2617::oid, a.amopopr, 1247::oid, t.t
 FROM pg_amop a JOIN pg_opfamily f ON f.oid = a.amopfamily, unnest(ARRAY[a.amoplefttype, a.amoprighttype]) AS t(t)
-WHERE a.oid >= 12000 AND f.oid < 12000 AND (t.t >= 12000 OR greatest(a.amoplefttype, a.amoprighttype) < 12000)
+WHERE a.oid >= 12000 AND (f.oid < 12000 OR f.opfmethod IN (403, 405))
+	AND (t.t >= 12000 OR f.oid < 12000 AND greatest(a.amoplefttype, a.amoprighttype) < 12000)
 UNION ALL
 SELECT 2617::oid, p.p, 2617::oid, o.oid
 FROM pg_operator o, unnest(ARRAY[o.oprcom, o.oprnegate]) AS p(p) WHERE p.p >= 12000

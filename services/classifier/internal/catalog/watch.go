@@ -71,6 +71,9 @@ type watchState struct {
 	// last is when the last look ended, cost how long the last one took.
 	last time.Time
 	cost time.Duration
+	// failing is when the first of the looks began that have failed since; zero if the last
+	// one has not.
+	failing time.Time
 }
 
 func newWatch(l *Library, database string) *watch {
@@ -155,6 +158,7 @@ func (w *watch) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	retry, follow := firstRetry, time.Duration(0)
+	var absent time.Time // since when no server has the database; zero: one has, or may have
 	for {
 		select {
 		case <-ctx.Done():
@@ -180,8 +184,17 @@ func (w *watch) run(ctx context.Context) {
 			w.failed(err)
 			pause = retry
 			retry = min(2*retry, lastRetry)
+			switch {
+			case !errors.Is(err, errAbsent):
+				absent = time.Time{}
+			case absent.IsZero():
+				absent = time.Now()
+			case time.Since(absent) >= w.l.opts.Absent:
+				w.leave()
+				return
+			}
 		default:
-			w.said = ""
+			w.said, absent = "", time.Time{}
 			retry = firstRetry
 			pause = w.pause()
 		}
@@ -223,6 +236,7 @@ func (c *watchConn) close() {
 func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchConn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	begun := time.Now()
 	login, reads := w.l.settings()
 	if conn != nil && !(conn.primary && login.leads(conn.server)) {
 		conn.close() // perhaps there is a primary now, or another one
@@ -231,20 +245,20 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	if conn == nil {
 		c, err := login.connect(ctx, w.database)
 		if err != nil {
-			w.doubt()
+			w.doubt(begun)
 			w.done(0)
 			return nil, err
 		}
 		conn, read = &watchConn{serverConn: c}, true
 	}
-	start := time.Now()
 	defer func() {
 		if err != nil {
 			conn.close()
-			w.doubt() // who can log in may still be kept from reading
+			w.doubt(begun) // who can log in may still be kept from reading
 			w.done(0)
 		}
 	}()
+	start := time.Now()
 	if !read {
 		now, err := readFingerprint(ctx, conn)
 		if err != nil {
@@ -270,6 +284,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	w.l.opts.Metrics.readSeconds.Observe(time.Since(start).Seconds())
 	w.swap(next)
 	w.done(cost)
+	w.l.seek(w.database, next)
 	return conn, nil
 }
 
@@ -303,20 +318,40 @@ func (w *watch) swap(next *Snapshot) {
 	}
 }
 
-// doubt gives a Snapshot up, and has the verdicts by it dropped, if nothing that could
-// be read has said for too long that it still holds.
-func (w *watch) doubt() {
+// doubt notes that a look has failed that began then. It gives the Snapshot up if none has
+// succeeded for too long. The time since the last good one does not count: a large catalog
+// is looked at so rarely that a single failure would cost its Snapshot.
+func (w *watch) doubt(begun time.Time) {
 	w.mu.Lock()
-	stale := w.state.snapshot != nil && time.Since(w.state.last) > w.l.opts.Unconfirmed
-	if stale {
-		w.state.snapshot = nil
+	if w.state.failing.IsZero() {
+		w.state.failing = begun
 	}
+	stale := time.Since(w.state.failing) >= w.l.opts.Unconfirmed
 	w.mu.Unlock()
-	if stale {
+	if stale && w.giveUp() {
 		w.log.Warn("the database's catalog cannot be read any more, verdicts are dropped; reads run on the primary")
+	}
+}
+
+// giveUp forgets the Snapshot, has the verdicts by it dropped, and reports whether there was
+// one.
+func (w *watch) giveUp() bool {
+	w.mu.Lock()
+	known := w.state.snapshot != nil
+	w.state.snapshot = nil
+	w.mu.Unlock()
+	if known {
 		w.l.opts.Metrics.flushes.Inc()
 		w.l.opts.Changed(w.database)
 	}
+	return known
+}
+
+// leave makes room for another database.
+func (w *watch) leave() {
+	w.giveUp()
+	w.l.forget(w)
+	w.log.Debug("the database is gone")
 }
 
 // done tells those who wait that there has been a look, which cost the server so
@@ -325,7 +360,7 @@ func (w *watch) done(cost time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if cost > 0 {
-		w.state.last, w.state.cost = time.Now(), cost
+		w.state.last, w.state.cost, w.state.failing = time.Now(), cost, time.Time{}
 	}
 	w.state.tried = true
 	close(w.state.looked)
@@ -342,7 +377,7 @@ func (w *watch) failed(err error) {
 	login, _ := w.l.settings()
 	var pg *pgconn.PgError
 	switch errors.As(err, &pg); {
-	case pg != nil && pg.Code == "3D000": // the client will be told
+	case errors.Is(err, errAbsent), pg != nil && pg.Code == noDatabase: // the client will be told
 		w.log.Debug("no such database", obs.KeyError, err)
 	case pg != nil && pg.Code == "42501":
 		w.log.Warn(fmt.Sprintf("reads of this database run on the primary: grant the login %q CONNECT on it", login.Monitor.User), obs.KeyError, err)

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unique"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/pgpilot/pgpilot/libs/obs"
@@ -59,7 +58,7 @@ type Options struct {
 // Clerk gives verdicts. It is safe for concurrent use.
 type Clerk struct {
 	opts    Options
-	cache   *lru.Cache[matter, verdict.Verdict]
+	cache   *memory
 	passing *passing
 	flight  singleflight.Group
 
@@ -86,13 +85,13 @@ type matter struct {
 func New(o Options) (*Clerk, error) {
 	c := &Clerk{opts: o, generations: make(map[string]uint64)}
 	var err error
-	if c.cache, err = lru.New[matter, verdict.Verdict](o.Remember); err != nil {
-		return nil, fmt.Errorf("make the verdict cache: %w", err)
+	if c.cache, err = newMemory(o.Remember); err != nil {
+		return nil, err
 	}
 	if c.passing, err = newPassing(); err != nil {
 		return nil, fmt.Errorf("make the cache of passing verdicts: %w", err)
 	}
-	if err := o.Metrics.size(c.cache.Len); err != nil {
+	if err := o.Metrics.size(c.cache.size); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -102,11 +101,11 @@ func New(o Options) (*Clerk, error) {
 const maxStatement = 4 << 10
 
 // Resize changes how many verdicts are kept.
-func (c *Clerk) Resize(n int) { c.opts.Metrics.evicted.Add(float64(c.cache.Resize(n))) }
+func (c *Clerk) Resize(n int) { c.opts.Metrics.evicted.Add(float64(c.cache.resize(n))) }
 
 // Recall gives the verdict if it is known.
 func (c *Clerk) Recall(r *verdict.Request) (verdict.Verdict, bool) {
-	v, ok := c.cache.Get(matter{unique.Make(r.Database), r.Key})
+	v, ok := c.cache.get(matter{unique.Make(r.Database), r.Key})
 	if ok {
 		c.opts.Metrics.hits.Inc()
 	} else {
@@ -142,7 +141,7 @@ func (c *Clerk) decide(r *verdict.Request) hearing {
 	flight := r.Database + "\x00" + strconv.FormatUint(generation, 36) + "\x00" + string(r.Key[:])
 	h, _, _ := c.flight.Do(flight, func() (any, error) {
 		// Whoever was just before may have left the verdict.
-		if v, ok := c.cache.Peek(m); ok {
+		if v, ok := c.cache.peek(m); ok {
 			return hearing{Verdict: v}, nil
 		}
 		h := c.hear(r, c.opts.Catalogs.Of(r.Database))

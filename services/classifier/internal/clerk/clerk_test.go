@@ -226,7 +226,7 @@ func TestTheLeastRecentlyUsedIsForgotten(t *testing.T) {
 	}
 	o.Resize(1)
 	o.wantCount(t, "evicted", o.opts.Metrics.evicted, 2)
-	if n := o.cache.Len(); n != 1 {
+	if n, _ := o.cache.size(); n != 1 {
 		t.Errorf("%d verdicts after the cache was made smaller", n)
 	}
 }
@@ -313,8 +313,8 @@ func TestNoVerdictLeavesNoTrace(t *testing.T) {
 		if v, err := o.Decide(request("a", 1)); !errors.Is(err, failure) || v.Kind != verdict.Write {
 			t.Fatalf("decided %+v, %v", v, err)
 		}
-		if len(o.news) != 0 || len(o.held) != 0 || o.cache.Len() != 0 {
-			t.Fatalf("%v: announced %v, held %v, remembered %d", failure, o.news, o.held, o.cache.Len())
+		if n, _ := o.cache.size(); len(o.news) != 0 || len(o.held) != 0 || n != 0 {
+			t.Fatalf("%v: announced %v, held %v, remembered %d", failure, o.news, o.held, n)
 		}
 		fail = false
 		if v := o.decide(t, request("a", 1)); v.Kind != verdict.Read {

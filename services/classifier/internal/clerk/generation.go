@@ -21,9 +21,7 @@ func (c *Clerk) remember(database string, m matter, v verdict.Verdict) bool {
 	if c.generations[database] != v.Generation {
 		return false
 	}
-	if c.cache.Add(m, v) {
-		c.opts.Metrics.evicted.Inc()
-	}
+	c.opts.Metrics.evicted.Add(float64(c.cache.add(m, v)))
 	return true
 }
 
@@ -53,11 +51,7 @@ func (c *Clerk) beginLocked(database string, generation uint64) {
 	c.generations[database] = generation
 	c.opts.Metrics.flushes.Inc()
 	of := unique.Make(database)
-	for _, m := range c.cache.Keys() {
-		if m.database == of {
-			c.cache.Remove(m)
-		}
-	}
+	c.cache.remove(func(m matter) bool { return m.database == of })
 }
 
 // Generations gives the generation of each database that had a flush.
@@ -80,11 +74,11 @@ type Known struct {
 
 // Recent gives the most recently used verdicts, at most n, the latest last.
 func (c *Clerk) Recent(n int) []Known {
-	keys := c.cache.Keys() // oldest first
+	keys := c.cache.keys() // oldest first
 	keys = keys[max(0, len(keys)-n):]
 	out := make([]Known, 0, len(keys))
 	for _, m := range keys {
-		if v, ok := c.cache.Peek(m); ok {
+		if v, ok := c.cache.peek(m); ok {
 			out = append(out, Known{m.database.Value(), m.key, v})
 		}
 	}
@@ -96,7 +90,7 @@ func (c *Clerk) Recent(n int) []Known {
 func (c *Clerk) Learn(k Known) {
 	c.Flushed(k.Database, k.Verdict.Generation)
 	m := matter{unique.Make(k.Database), k.Key}
-	if c.cache.Contains(m) {
+	if _, known := c.cache.peek(m); known {
 		return
 	}
 	if c.remember(k.Database, m, k.Verdict) {

@@ -131,9 +131,10 @@ func TestTheCacheIsBoundedAndItsEstimateRight(t *testing.T) {
 		return heap() - before
 	}
 	first := fill(0)
-	estimate := uint64(o.cache.Len() * entryBytes)
-	if o.cache.Len() != size || first > 2*estimate || estimate > 2*first {
-		t.Fatalf("%d verdicts use %d bytes, estimated %d", o.cache.Len(), first, estimate)
+	n, bytes := o.cache.size()
+	estimate := uint64(bytes)
+	if n != size || first > 2*estimate || estimate > 2*first {
+		t.Fatalf("%d verdicts use %d bytes, estimated %d", n, first, estimate)
 	}
 	var last uint64
 	for round := range uint32(9) {
@@ -141,6 +142,25 @@ func TestTheCacheIsBoundedAndItsEstimateRight(t *testing.T) {
 	}
 	if last > first+first/2 {
 		t.Fatalf("memory grew from %d to %d bytes over %d distinct statements", first, last, 10*size)
+	}
+	runtime.KeepAlive(o)
+}
+
+// A client can send any number of strings with more to tell than others.
+func TestDetailsAreBounded(t *testing.T) {
+	const size = 1000
+	o := open(t, size, func(string) judge.Opinion {
+		return judge.Opinion{Verdict: verdict.Verdict{Detail: &verdict.Detail{Parts: make([]verdict.Part, 200)}}}
+	})
+	o.opts.Announce = func(string, sqltoken.Key, verdict.Verdict, About) {}
+	before := heap()
+	for n := range 5 * size {
+		o.decide(t, &verdict.Request{Database: "app", Text: "text", Key: sqltoken.Key{byte(n), byte(n >> 8)}})
+	}
+	used := int(heap() - before)
+	n, bytes := o.cache.size()
+	if most := size * (entryBytes + verdict.DetailRoom); n == 0 || used > 2*most || used > 2*bytes || bytes > 2*used {
+		t.Errorf("%d verdicts use %d bytes, estimated %d; %d are what they may", n, used, bytes, most)
 	}
 	runtime.KeepAlive(o)
 }

@@ -50,21 +50,21 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// entryBytes is the memory of one remembered verdict: its place in the cache's
-// list and map. A test holds it against what the runtime says.
+// entryBytes is the memory of one remembered verdict without its detail: its place in the
+// cache's list and map. A test holds it against what the runtime says.
 const entryBytes = 240
 
 // size reports the size of the one cache there is.
-func (m *Metrics) size(n func() int) error {
+func (m *Metrics) size(of func() (n, bytes int)) error {
 	for _, g := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pgpilot_classifier_cache_entries",
 			Help: "Verdicts in the cache.",
-		}, func() float64 { return float64(n()) }),
+		}, func() float64 { n, _ := of(); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pgpilot_classifier_cache_bytes",
 			Help: "Memory of the verdict cache, estimated.",
-		}, func() float64 { return float64(n()) * entryBytes }),
+		}, func() float64 { _, bytes := of(); return float64(bytes) }),
 	} {
 		if err := m.reg.Register(g); err != nil {
 			return fmt.Errorf("register the verdict cache's metrics: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,13 +17,15 @@ import (
 )
 
 const (
-	// snapshotMost bounds the verdicts of a snapshot. All parts together must stay
-	// below what the bus keeps for one slow listener (4 MB).
+	// snapshotMost and snapshotSize bound the verdicts of a snapshot, by their number and
+	// together in bytes: all parts must stay below what the bus keeps for one slow listener
+	// (4 MB).
 	snapshotMost = 4000
+	snapshotSize = 3 << 20
 	// partSize is about the largest part in bytes, half of what the bus carries.
 	partSize = 256 << 10
-	// verdictSize is the most a verdict takes in JSON beside its database's name, each
-	// byte of which may take escapeSize.
+	// verdictSize is the most a verdict takes in JSON beside its detail and its database's
+	// name, each byte of which may take escapeSize.
 	verdictSize = 320
 	escapeSize  = 6
 	// longestName is the longest name of a database, NAMEDATALEN-1 in PostgreSQL, with
@@ -125,21 +128,40 @@ func (d *Desk) parts() []bus.VerdictSnapshot {
 	}
 	out := []bus.VerdictSnapshot{first}
 	size := partSize // the first part has flushes alone
-	for _, k := range d.Clerk.Recent(snapshotMost) {
-		if len(k.Database) > longestName {
-			continue
-		}
-		most := verdictSize + escapeSize*len(k.Database)
+	for _, m := range d.recent() {
+		most := sizeOf(&m)
 		if size+most > partSize {
 			out = append(out, part)
 			size = 0
 		}
 		size += most
 		last := &out[len(out)-1]
-		last.Verdicts = append(last.Verdicts, k.Verdict.Message(k.Database, k.Key))
+		last.Verdicts = append(last.Verdicts, m)
 	}
 	for i := range out {
 		out[i].Parts = len(out)
 	}
 	return out
 }
+
+// recent gives the verdicts of a snapshot, the latest last: of those that were used last as
+// many as there is room for.
+func (d *Desk) recent() []bus.Verdict {
+	var out []bus.Verdict
+	room := snapshotSize
+	for _, k := range slices.Backward(d.Clerk.Recent(snapshotMost)) {
+		if len(k.Database) > longestName {
+			continue
+		}
+		m := k.Verdict.Message(k.Database, k.Key)
+		if room -= sizeOf(&m); room < 0 {
+			break
+		}
+		out = append(out, m)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// sizeOf is the most a verdict takes in a part.
+func sizeOf(m *bus.Verdict) int { return verdictSize + escapeSize*len(m.Database) + len(m.Detail) }

@@ -3,6 +3,8 @@ package herald
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,12 +34,16 @@ func desk(t *testing.T, s *shelf, build string) *Desk {
 	return &Desk{Clerk: s, Instance: "1", Build: build, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 }
 
-// busPayload is what the bus carries in one message (512 kB).
-const busPayload = 512 << 10
+// busPayload is what the bus carries in one message (512 kB), busPending what it keeps
+// for one slow listener.
+const (
+	busPayload = 512 << 10
+	busPending = 4 << 20
+)
 
 func TestASnapshotFitsTheBus(t *testing.T) {
 	// The longest verdicts there are, of databases with names that JSON makes six times
-	// as long.
+	// as long, and with as much to tell as travels.
 	every := verdict.Effect(0)
 	for e := verdict.Effect(1); e != 0; e <<= 1 {
 		if e.Names() != nil {
@@ -48,12 +54,20 @@ func TestASnapshotFitsTheBus(t *testing.T) {
 	for i := range snapshotMost + 100 {
 		s.recent = append(s.recent, clerk.Known{Database: fmt.Sprintf("%0255d", i), Key: sqltoken.Key{byte(i), byte(i >> 8)},
 			Verdict: verdict.Verdict{Effects: every, Fingerprint: 1<<64 - 1, Generation: 1<<64 - 1}})
-		if i%2 == 0 {
+		switch i % 3 {
+		case 1:
 			s.recent[i].Database = strings.Repeat("\x01", longestName)
+		case 2:
+			s.recent[i].Verdict.Detail = &verdict.Detail{Parts: make([]verdict.Part, 230)}
+			if !s.recent[i].Verdict.Detail.Travels() {
+				t.Fatal("the detail is too long to be told")
+			}
 		}
 	}
-	s.recent[snapshotMost].Database = strings.Repeat("x", longestName+1)
+	const foreign = snapshotMost + 97
+	s.recent[foreign].Database = strings.Repeat("x", longestName+1)
 	var verdicts []bus.Verdict
+	total := 0
 	parts := desk(t, s, "v1").parts()
 	for i, part := range parts {
 		if part.Parts != len(parts) {
@@ -69,14 +83,36 @@ func TestASnapshotFitsTheBus(t *testing.T) {
 		if (len(part.Flushes) != 0) != (i == 0) {
 			t.Errorf("part %d has %d flushes", i, len(part.Flushes))
 		}
+		total += len(data)
 		verdicts = append(verdicts, part.Verdicts...)
 	}
-	if len(verdicts) != snapshotMost-1 {
-		t.Fatalf("%d verdicts, want %d", len(verdicts), snapshotMost-1)
+	if total > busPending {
+		t.Errorf("all parts have %d bytes", total)
 	}
-	last := s.recent[len(s.recent)-1]
-	if key, v, err := verdict.FromMessage(verdicts[len(verdicts)-1]); err != nil || key != last.Key || v != last.Verdict {
-		t.Fatalf("the latest came as %x, %+v, %v", key, v, err)
+	if total < snapshotSize/2 {
+		t.Fatalf("%d verdicts in %d bytes", len(verdicts), total)
+	}
+	// They are the latest, in their order, without the one of a name that no database has.
+	want := slices.Delete(slices.Clone(s.recent), foreign, foreign+1)
+	want = want[len(want)-len(verdicts):]
+	for i, m := range verdicts {
+		if key, v, err := verdict.FromMessage(m); err != nil || m.Database != want[i].Database || key != want[i].Key || !reflect.DeepEqual(v, want[i].Verdict) {
+			t.Fatalf("%d of %d came as %x, %+v, %v", i, len(verdicts), key, v, err)
+		}
+	}
+}
+
+func TestASnapshotHasAsManyAsItMay(t *testing.T) {
+	s := &shelf{}
+	for i := range snapshotMost + 100 {
+		s.recent = append(s.recent, clerk.Known{Database: "app", Key: sqltoken.Key{byte(i), byte(i >> 8)}})
+	}
+	n := 0
+	for _, part := range desk(t, s, "v1").parts() {
+		n += len(part.Verdicts)
+	}
+	if n != snapshotMost {
+		t.Errorf("%d verdicts, want %d", n, snapshotMost)
 	}
 }
 

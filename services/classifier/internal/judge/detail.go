@@ -1,14 +1,20 @@
 package judge
 
 import (
+	"sync"
+
 	pgquery "github.com/pganalyze/pg_query_go/v6"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
-// maxParts bounds the statements of a text that are told apart.
-const maxParts = 256
+const (
+	// maxParts bounds the statements of a text that are told apart: more would not travel.
+	maxParts = verdict.MaxDetail / len(`{"kind":"read"},`)
+	// maxSettings bounds the calls of set_config in a statement of which is told.
+	maxSettings = verdict.MaxDetail / len(`{"name":{"param":1},"value":{"param":2},"local":{"param":3}},`)
+)
 
 // detail gives what there is to tell of a text beyond kind and effects, nil for
 // nothing. opinions are those of its statements.
@@ -18,6 +24,7 @@ func detail(text string, stmts []*pgquery.RawStmt, opinions []Opinion, c Catalog
 		return nil
 	}
 	d := &verdict.Detail{Parts: make([]verdict.Part, len(stmts))}
+	literals := sync.OnceValue(func() map[int32]int { return literalsOf(text) })
 	telling := several
 	for i, s := range stmts {
 		p := &d.Parts[i]
@@ -28,16 +35,17 @@ func detail(text string, stmts []*pgquery.RawStmt, opinions []Opinion, c Catalog
 				p.End = p.Start + n
 			}
 		}
-		describe(p, s.GetStmt(), text, c)
+		describe(p, s.GetStmt(), literals, c)
 		telling = telling || p.Prepare != nil || p.Execute != nil || p.Settings != nil
 	}
-	if !telling {
+	if !telling || !d.Travels() {
 		return nil
 	}
 	return d
 }
 
-func describe(p *verdict.Part, n *pgquery.Node, text string, c Catalog) {
+// describe tells of one statement. literals gives literalsOf the text.
+func describe(p *verdict.Part, n *pgquery.Node, literals func() map[int32]int, c Catalog) {
 	switch s := n.GetNode().(type) {
 	case *pgquery.Node_PrepareStmt:
 		o := statement(s.PrepareStmt.GetQuery(), c)
@@ -70,14 +78,13 @@ func describe(p *verdict.Part, n *pgquery.Node, text string, c Catalog) {
 		}
 	case *pgquery.Node_SelectStmt:
 		calls := settingCalls(s.SelectStmt, c)
-		if calls == nil {
+		if calls == nil || len(calls) > maxSettings {
 			return
 		}
-		literals := literalsOf(text)
 		without := make(map[*pgquery.FuncCall]bool, len(calls))
 		for _, call := range calls {
 			without[call] = true
-			setting, ok := settingOf(call, literals)
+			setting, ok := settingOf(call, literals())
 			if !ok {
 				p.Settings = nil
 				return

@@ -2,7 +2,11 @@ package judge
 
 import (
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
+
+	pgquery "github.com/pganalyze/pg_query_go/v6"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 )
@@ -130,5 +134,46 @@ func TestCommentsDoNotMatter(t *testing.T) {
 		if o := Judge(text, anyRelation{}); o.Kind != verdict.Read {
 			t.Errorf("%s: a write because of %s", text, o.Reason)
 		}
+	}
+}
+
+// A detail that is too long to travel is not kept either: a client can have a thousand of them.
+func TestADetailThatIsTooLongIsNone(t *testing.T) {
+	const call = "set_config('a.b', 'c', true)"
+	for text, told := range map[string]bool{
+		"SELECT " + call + strings.Repeat(", "+call, 20):                     true,
+		"SELECT " + call + strings.Repeat(", "+call, 1000):                   false,
+		strings.Repeat("SELECT "+call+";", 10):                               true,
+		strings.Repeat("SELECT "+call+";", 200):                              false,
+		strings.Repeat("SELECT 1;", 50):                                      true,
+		strings.Repeat("SELECT 1;", 200):                                     false,
+		strings.Repeat("SELECT 1;", 2000):                                    false,
+		strings.Repeat("SELECT "+call+strings.Repeat(", "+call, 60)+";", 20): false,
+	} {
+		o := Judge(text, anyRelation{})
+		if got := o.Detail != nil; got != told || got && !o.Detail.Travels() {
+			t.Errorf("%.60s… of %d bytes: a detail: %v, want %v", text, len(text), got, told)
+		}
+	}
+}
+
+// Any client may send such a text. If its constants were numbered for each of the statements,
+// that would take a hundred times the memory, and time.
+func TestConstantsAreNumberedOnce(t *testing.T) {
+	price := func(statements int) uint64 {
+		text := strings.Repeat("SELECT set_config('a.b', 'c', true);", statements) + "SELECT 1 WHERE 1 IN (1" + strings.Repeat(",1", 20_000) + ")"
+		tree, err := pgquery.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opinions := make([]Opinion, len(tree.GetStmts()))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		detail(text, tree.GetStmts(), opinions, anyRelation{})
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if one, hundred := price(1), price(100); hundred > 10*one {
+		t.Errorf("%d bytes for a statement, %d for a hundred", one, hundred)
 	}
 }

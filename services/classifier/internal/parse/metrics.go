@@ -23,7 +23,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}),
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgpilot_classifier_workers_ended_total",
-			Help: "Parser processes that ended, by cause: crash, hang, memory (each the doing of a statement), lost (killed from outside), worn (replaced after many statements or with much memory).",
+			Help: "Parser processes that ended, by cause: crash, hang, memory (each the doing of a statement), lost (killed or stopped from outside), worn (replaced after many statements or with much memory).",
 		}, []string{"cause"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pgpilot_classifier_worker_start_failures_total",

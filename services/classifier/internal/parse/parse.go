@@ -47,9 +47,9 @@ var (
 	ErrTooLarge = errors.New("the parse tree is too large")
 	// ErrBusy says that no worker became free within Limits.Queue.
 	ErrBusy = errors.New("no parser process is free")
-	// ErrLost says that the worker was ended from outside. The text may be parsed
-	// again.
-	ErrLost = errors.New("the parser process was killed")
+	// ErrLost says that the worker was ended, or kept from working, from outside. The text
+	// may be parsed again.
+	ErrLost = errors.New("the parser process was killed, or stopped")
 	// ErrClosed says that the Pool has been closed.
 	ErrClosed = errors.New("the parser pool is closed")
 )
@@ -104,6 +104,9 @@ func (p *Pool) ask(patience *time.Timer, text string, normalize bool) (answer, e
 		case errors.Is(err, errUnread):
 			w.end()
 			p.opts.Metrics.ended("lost")
+		case errors.Is(err, errIdle):
+			w.end()
+			return answer{}, p.lost(err.Error())
 		case err != nil:
 			return answer{}, p.autopsy(w, err)
 		case a.outcome == outcomeMemory:
@@ -179,9 +182,7 @@ func (p *Pool) autopsy(w *worker, err error) error {
 	case late:
 		return p.poison("hang", err.Error())
 	case byItself && w.killed():
-		p.opts.Metrics.ended("lost")
-		p.opts.Log.Warn("a parser process was killed; where memory is short, give the classifier more", obs.KeyError, detail)
-		return ErrLost
+		return p.lost(detail)
 	case strings.Contains(detail, outOfMemory), strings.Contains(detail, memoryStatistics):
 		return p.poison("memory", detail)
 	default:
@@ -192,4 +193,14 @@ func (p *Pool) autopsy(w *worker, err error) error {
 func (p *Pool) poison(cause, detail string) error {
 	p.opts.Metrics.ended(cause)
 	return &Poison{Cause: cause, Detail: detail}
+}
+
+// lost notes that a worker ended by another's hand, or was of no use, and not for its text.
+func (p *Pool) lost(detail string) error {
+	if p.ctx.Err() != nil {
+		return ErrClosed
+	}
+	p.opts.Metrics.ended("lost")
+	p.opts.Log.Warn("a parser process was killed or stopped; where memory is short, give the classifier more", obs.KeyError, detail)
+	return ErrLost
 }

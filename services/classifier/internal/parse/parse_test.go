@@ -120,12 +120,52 @@ func TestPoisonCostsOneWorker(t *testing.T) {
 	}
 }
 
-// A process that waits instead of computing is caught by the clock on the wall.
-func TestASleeperIsCaught(t *testing.T) {
+// A process that waits instead of computing is caught by the clock on the wall. Parsers do
+// not wait: somebody has stopped it, or the machine is too busy, and the text is not to blame.
+func TestASleeperIsReplacedAndItsTextIsNotToBlame(t *testing.T) {
 	l := limits()
-	l.CPU, l.Wall = 10*time.Millisecond, 500*time.Millisecond
+	l.Wall = 500 * time.Millisecond
 	p := open(t, 2, l)
-	wantPoison(t, p, "SELECT 1"+poison.Name(poison.Sleep), poison.Hang)
+	if err := p.Parse("SELECT 1"+poison.Name(poison.Sleep), false, func(Parsed) {}); !errors.Is(err, ErrLost) {
+		t.Fatalf("got %v", err)
+	}
+	for _, w := range []*worker{<-p.idle, <-p.idle} {
+		if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Error(err)
+		}
+		p.idle <- w
+	}
+	for range 2 {
+		if err := p.Parse("SELECT 1", false, func(Parsed) {}); !errors.Is(err, ErrLost) {
+			t.Fatalf("of a process that is stopped: %v", err)
+		}
+	}
+	for range 4 {
+		wantParsed(t, p, "SELECT 1")
+	}
+	if n := p.ends("lost"); n != 3 {
+		t.Errorf("%v workers lost", n)
+	}
+}
+
+// A classifier that was stopped for minutes finds its looks at the clock long overdue, and
+// what its processes have answered meanwhile.
+func TestTimeInWhichTheClassifierWasStoppedDoesNotCount(t *testing.T) {
+	p := open(t, 2, limits())
+	w := <-p.idle
+	defer func() { p.idle <- w }()
+	if _, err := w.in.Write(appendRequest(nil, "SELECT 1", false)); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(-2 * w.limits.Wall)
+	c := watch{w: w, began: before, next: before, cpu: w.cpu(), look: tedious}
+	if err := w.out.SetReadDeadline(before); err != nil {
+		t.Fatal(err)
+	}
+	w.frames.r = &c
+	if a, err := w.frames.answer(); err != nil || a.outcome != outcomeParsed {
+		t.Fatalf("%+v, %v", a, err)
+	}
 }
 
 // The limit is the parser's own too: what it cannot allocate is an error, or a crash.

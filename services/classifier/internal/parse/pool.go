@@ -18,7 +18,8 @@ const ShortText = 32 << 10
 type Limits struct {
 	// CPU is how much processor time one text may take.
 	CPU time.Duration
-	// Wall is how long one text may take on a clock, when the process hardly computes.
+	// Wall is how long one text may take on a clock, when the process hardly computes. It is
+	// replaced then, which is not held against the text.
 	Wall time.Duration
 	// Queue is how long a text may wait for a worker.
 	Queue time.Duration

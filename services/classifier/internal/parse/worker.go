@@ -86,8 +86,12 @@ func (w *worker) hello() (answer, error) {
 	return f.answer()
 }
 
-// errLate says that an answer took longer than Limits.CPU or Limits.Wall.
+// errLate says that an answer took longer than Limits.CPU.
 var errLate = errors.New("the parser takes too long")
+
+// errIdle says that there was no answer within Limits.Wall, though the process has hardly
+// computed: it was stopped, or the machine has no time for it. No text makes a parser wait.
+var errIdle = errors.New("the parser process does not get to work")
 
 // errUnread says that the process had ended before it was given the text.
 var errUnread = errors.New("the parser process is gone")
@@ -112,7 +116,7 @@ func (w *worker) ask(text string, normalize bool) (answer, error) {
 		w.buf = nil
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return answer{}, errLate
+		return answer{}, errIdle
 	}
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return answer{}, fmt.Errorf("send a text: %w", err)
@@ -131,18 +135,23 @@ type watch struct {
 	w     *worker
 	began time.Time
 	cpu   time.Duration
-	// look is when to look at the clock next.
+	// look is when to look at the clock next, next when that will be.
 	look time.Duration
+	next time.Time
 }
 
 // wait sets the next look at the clock.
 func (c *watch) wait() {
-	next := time.Now().Add(c.look)
-	if last := c.began.Add(c.w.limits.Wall); next.After(last) {
-		next = last
+	c.next = time.Now().Add(c.look)
+	if last := c.began.Add(c.w.limits.Wall); c.next.After(last) {
+		c.next = last
 	}
-	_ = c.w.out.SetReadDeadline(next) // fails only on a closed file, which the read tells
+	_ = c.w.out.SetReadDeadline(c.next) // fails only on a closed file, which the read tells
 }
+
+// overslept is by how much a look may be late on a busy machine. Beyond that this process
+// was stopped itself, perhaps together with the worker, and the time does not count.
+const overslept = time.Second
 
 // Read implements io.Reader.
 func (c *watch) Read(b []byte) (int, error) {
@@ -151,10 +160,18 @@ func (c *watch) Read(b []byte) (int, error) {
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		if c.w.cpu()-c.cpu >= c.w.limits.CPU || time.Since(c.began) >= c.w.limits.Wall {
-			return 0, errLate
+		if late := time.Since(c.next); late > overslept {
+			c.began = c.began.Add(late) // an answer may be there by now
+			c.wait()
+			continue
 		}
-		if used := c.w.cpu() - c.cpu; used >= tedious/2 && !c.w.receded {
+		used := c.w.cpu() - c.cpu
+		switch {
+		case used >= c.w.limits.CPU:
+			return 0, errLate
+		case time.Since(c.began) >= c.w.limits.Wall:
+			return 0, errIdle
+		case used >= tedious/2 && !c.w.receded:
 			c.w.recede()
 		}
 		if c.w.receded {

@@ -18,6 +18,12 @@ const (
 	maxPending = 1024
 	// maxAnswers may wait to be written; then judgements wait, and then the reader.
 	maxAnswers = 256
+	// longText is from how many bytes on a text counts as long: it shares the parser with
+	// few (parse.ShortText), and so may wait for it.
+	longText = 32 << 10
+	// maxLong is how many bytes of long texts may wait, of all connections. It is less than
+	// maxPending of them: however many there are, short ones are not kept waiting.
+	maxLong = 16 << 20
 )
 
 // conn is one router's connection.
@@ -87,7 +93,8 @@ func (k *conn) read() error {
 		case errors.Is(err, verdict.ErrTooLong):
 			k.s.metrics.requests.Inc()
 			k.s.metrics.tooLong.Inc()
-			k.reply(answer{id: id, in: in, v: verdict.Unclassified()})
+			// Others of its template may be shorter, so this is no verdict to remember.
+			k.reply(answer{id: id, in: in, none: true})
 			continue
 		case errors.Is(err, verdict.ErrVersion):
 			// A router that knows this version asks again in it. Others take the statement
@@ -103,13 +110,20 @@ func (k *conn) read() error {
 			k.reply(answer{id: id, in: in, v: v})
 			continue
 		}
+		long, room := k.s.makeRoom(len(req.Text))
+		if !room {
+			k.s.metrics.unjudged.Inc()
+			k.reply(answer{id: id, in: in, none: true})
+			continue
+		}
 		select {
 		case k.pending <- struct{}{}:
 		case <-k.gone:
+			k.s.long.Add(-long)
 			return io.EOF
 		}
 		k.judging.Go(func() {
-			defer func() { <-k.pending }()
+			defer func() { <-k.pending; k.s.long.Add(-long) }()
 			v, err := k.s.clerk.Decide(&req)
 			if err != nil {
 				k.s.metrics.unjudged.Inc()

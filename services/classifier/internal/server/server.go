@@ -33,6 +33,8 @@ type Clerk interface {
 type Server struct {
 	clerk   Clerk
 	maxText atomic.Int64
+	// long is how many bytes of long texts are being judged, or wait for it.
+	long    atomic.Int64
 	log     *slog.Logger
 	metrics metrics
 }
@@ -81,6 +83,20 @@ func New(clerk Clerk, maxText int, reg prometheus.Registerer, log *slog.Logger) 
 
 // SetMaxText changes the longest text that is judged, for new connections.
 func (s *Server) SetMaxText(n int) { s.maxText.Store(int64(n)) }
+
+// makeRoom counts a text of size bytes if it is long, and gives by how much. There is no room
+// where too much waits already: it is answered without a verdict then.
+func (s *Server) makeRoom(size int) (long int64, ok bool) {
+	if size < longText {
+		return 0, true
+	}
+	long = int64(size)
+	if s.long.Add(long) > max(maxLong, long) {
+		s.long.Add(-long)
+		return 0, false
+	}
+	return long, true
+}
 
 // Serve accepts routers until ctx ends, then answers what it has read. It closes l.
 func (s *Server) Serve(ctx context.Context, l *rundir.Socket) error {

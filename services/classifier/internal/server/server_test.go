@@ -138,13 +138,14 @@ func TestASlowTextHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestOverlongTextIsAWriteUnseen(t *testing.T) {
+// A text that is too long says nothing of shorter ones of its template.
+func TestOverlongTextHasNoVerdict(t *testing.T) {
 	x := serve(t, &clerk{decide: func(r *verdict.Request) (verdict.Verdict, error) {
 		return verdict.Verdict{Kind: verdict.Read}, nil
 	}})
 	r := verdict.NewResponseReader(x.conn)
 	x.send(t, 1, 1, strings.Repeat("x", maxText+1))
-	if id, v, err := r.Next(); err != nil || id != 1 || v != verdict.Unclassified() {
+	if id, v, err := r.Next(); !errors.Is(err, verdict.ErrNoVerdict) || id != 1 {
 		t.Fatalf("got %d, %v, %v", id, v, err)
 	}
 	x.send(t, 2, 1, strings.Repeat("x", maxText))
@@ -153,6 +154,49 @@ func TestOverlongTextIsAWriteUnseen(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(x.metrics.tooLong); n != 1 {
 		t.Fatalf("counted %v", n)
+	}
+}
+
+// Long texts that wait take a bounded amount of memory, and leave room for the short.
+func TestLongTextsThatWaitAreBounded(t *testing.T) {
+	let := make(chan struct{})
+	x := serve(t, &clerk{decide: func(r *verdict.Request) (verdict.Verdict, error) {
+		if len(r.Text) >= longText {
+			<-let
+		}
+		return verdict.Verdict{Kind: verdict.Read}, nil
+	}})
+	x.SetMaxText(1 << 20)
+	x.conn.Close()
+	var err error
+	if x.conn, err = rundir.Dial(t.Context(), x.socket); err != nil {
+		t.Fatal(err)
+	}
+	_ = x.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	r := verdict.NewResponseReader(x.conn)
+	const fit = maxLong >> 20
+	for id := range uint64(fit + 4) {
+		x.send(t, id, byte(id), strings.Repeat("x", 1<<20))
+	}
+	for range 4 {
+		if id, _, err := r.Next(); !errors.Is(err, verdict.ErrNoVerdict) || id < fit {
+			t.Fatalf("%d: %v, want no verdict on what comes when there is no room", id, err)
+		}
+	}
+	x.send(t, 100, 100, strings.Repeat("x", longText-1))
+	if id, v, err := r.Next(); err != nil || id != 100 || v.Kind != verdict.Read {
+		t.Fatalf("a short one: %d, %v, %v", id, v, err)
+	}
+	close(let)
+	for range fit {
+		if id, v, err := r.Next(); err != nil || id >= fit || v.Kind != verdict.Read {
+			t.Fatalf("one that waited: %d, %v, %v", id, v, err)
+		}
+	}
+	x.conn.Close()
+	x.end(t)
+	if n := x.long.Load(); n != 0 {
+		t.Errorf("%d bytes are still counted", n)
 	}
 }
 

@@ -334,3 +334,24 @@ func TestLagpollersThatStartTogetherFindEachOther(t *testing.T) {
 	}
 	joined(t, servers...)
 }
+
+// Other hosts find somebody at the address that they were told, whichever of a host's
+// lagpollers had it and was started again.
+func TestSomebodyHasTheAddressForOtherHosts(t *testing.T) {
+	d := tempRun(t)
+	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	servers := []*Server{startWith(t, d, "1", b), startWith(t, d, "2", b)}
+	for i, id := range []string{"1", "2", "1"} {
+		s := servers[i%2]
+		if err := errors.Join(s.Close(), s.o.Claim.Close()); err != nil {
+			t.Fatal(err)
+		}
+		servers[i%2] = startWith(t, d, id, b)
+		joined(t, servers...)
+		c, err := net.Dial("tcp", b.Cluster.Listen)
+		if err != nil {
+			t.Fatalf("after the restart of %s: %v", id, err)
+		}
+		c.Close()
+	}
+}

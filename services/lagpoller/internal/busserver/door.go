@@ -98,8 +98,10 @@ type place struct {
 	near string
 }
 
-// choosePlace takes bus.cluster.listen, or a free port beside it if a neighbour has that
-// one; without one, a port where only this host's lagpollers come from.
+// choosePlace takes bus.cluster.listen, or a free port beside it if a neighbour that was told
+// the same has that one; without one, a port where only this host's lagpollers come from. A
+// neighbour's note does not say what it got: of two that each left it to the other nobody
+// would listen where the other hosts look.
 func choosePlace(ctx context.Context, cluster string, near func() ([]note, error)) (p place, err error) {
 	err = settled(ctx, func() error {
 		notes, err := near()
@@ -113,10 +115,11 @@ func choosePlace(ctx context.Context, cluster string, near func() ([]note, error
 		if p.host, _, err = net.SplitHostPort(address); err != nil {
 			return fmt.Errorf("bus.cluster.listen %q: want host:port", address)
 		}
-		if cluster != "" && slices.ContainsFunc(notes, func(n note) bool { return n.Cluster == cluster }) {
-			address = net.JoinHostPort(p.host, "0")
-		}
 		l, err := net.Listen("tcp", address)
+		if cluster != "" && errors.Is(err, syscall.EADDRINUSE) && slices.ContainsFunc(notes, func(n note) bool { return n.Cluster == cluster }) {
+			address = net.JoinHostPort(p.host, "0")
+			l, err = net.Listen("tcp", address)
+		}
 		if err != nil {
 			return taken("bus.cluster.listen", address, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -66,9 +65,13 @@ type Server struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
+	// own is the socket under this lagpoller's name.
+	own *rundir.Socket
+
 	mu sync.Mutex
-	// common says that the name that all lagpollers share leads here; guarded by mu.
-	common bool
+	// common is the socket under the name that all lagpollers share, once that has led here;
+	// guarded by mu.
+	common *rundir.Socket
 }
 
 // Start opens all doors. When it returns, the bus can be used.
@@ -96,11 +99,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.addr = door.Addr()
 		s.bridge.open(door)
 	}
-	l, err := o.Claim.Listen()
-	if err != nil {
+	if s.own, err = o.Claim.Listen(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the bus socket: %w", err), s.Close())
 	}
-	s.bridge.open(l)
+	s.bridge.open(s.own)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.wg.Go(func() { s.keepCommon(watching) })
@@ -209,20 +211,17 @@ func started(ctx context.Context, ns *server.Server, log *natsLogger) error {
 // keepCommon makes the name that all lagpollers share lead here whenever it leads to
 // none of them, until ctx ends.
 func (s *Server) keepCommon(ctx context.Context) {
-	err := s.o.Dir.Watch(ctx, rundir.Lagpoller, func([]rundir.Instance) {
+	s.o.Dir.Watch(ctx, rundir.Lagpoller, s.o.Log, func([]rundir.Instance) {
 		if err := s.takeCommon(ctx); err != nil {
 			s.o.Log.Warn("services of the release before do not find the bus", obs.KeyError, err)
 		}
 	})
-	if err != nil {
-		s.o.Log.Warn("services of the release before may not find the bus", obs.KeyError, err)
-	}
 }
 
 func (s *Server) takeCommon(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.common || ctx.Err() != nil || answers(ctx, s.o.Dir.Join(bus.SocketName)) {
+	if s.common != nil || ctx.Err() != nil || answers(ctx, s.o.Dir.Join(bus.SocketName)) {
 		return nil
 	}
 	l, err := s.o.Claim.ListenAs(bus.SocketName)
@@ -230,7 +229,7 @@ func (s *Server) takeCommon(ctx context.Context) error {
 		return err
 	}
 	s.bridge.open(l)
-	s.common = true
+	s.common = l
 	return nil
 }
 
@@ -267,15 +266,10 @@ func (s *Server) Close() error {
 		s.stop()
 		s.wg.Wait()
 	}
-	var names []string
-	if s.common { // first: when the other one goes, its successors look whether it is free
-		names = append(names, s.o.Dir.Join(bus.SocketName))
-	}
-	names = append(names, s.o.Dir.Socket(s.o.Claim.Service(), s.o.Claim.ID()))
 	var failed []error
-	for _, name := range names {
-		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			failed = append(failed, fmt.Errorf("remove the bus socket: %w", err))
+	for _, socket := range []*rundir.Socket{s.common, s.own} { // the common one first: when the other one goes, its successors look whether it is free
+		if socket != nil {
+			failed = append(failed, socket.Remove())
 		}
 	}
 	s.bridge.stopAccepting()

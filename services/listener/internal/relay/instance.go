@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 
@@ -26,17 +25,16 @@ type instance struct{ service, id string }
 
 func (i instance) String() string { return i.service + "." + i.id }
 
-// instances lists the services that have an HTTP socket, by name.
+// instances lists the running services that have an HTTP socket, by name. Who was killed
+// before it served anybody is none: it will not answer again.
 func instances(dir *rundir.Dir) ([]instance, error) {
-	entries, err := os.ReadDir(dir.Path())
+	serving, err := dir.Serving()
 	if err != nil {
-		return nil, fmt.Errorf("list run_dir: %w", err)
+		return nil, err
 	}
-	var is []instance
-	for _, e := range entries {
-		if m := httpSocket.FindStringSubmatch(e.Name()); m != nil {
-			is = append(is, instance{service: m[1], id: m[2]})
-		}
+	is := make([]instance, 0, len(serving))
+	for _, in := range serving {
+		is = append(is, instance{service: in.Service, id: in.ID})
 	}
 	slices.SortFunc(is, func(a, b instance) int {
 		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(len(a.id), len(b.id)), cmp.Compare(a.id, b.id))

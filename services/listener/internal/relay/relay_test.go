@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -227,5 +228,24 @@ func TestProfilesAreRelayedWhenAskedFor(t *testing.T) {
 	}
 	if status, _ := get(t, r, "/router/1/metrics"); status != http.StatusNotFound {
 		t.Errorf("a page besides profiles: status %d", status)
+	}
+}
+
+// A service that was killed before it served anybody left its HTTP socket behind, and there is
+// nothing to wait for.
+func TestTheDeadAreNotAsked(t *testing.T) {
+	d := openDir(t)
+	service(t, d, rundir.Router, "1", healthy(3, nil))
+	for _, name := range []string{"router.2.http.sock", "router.2.lock"} { // nobody holds it
+		if err := os.WriteFile(d.Join(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRelay(d, false)
+	if _, body := get(t, r, "/metrics"); strings.Contains(body, `instance="2"`) || !sameSample(body, `pgpilot_up{instance="1",service="router"} 1`) {
+		t.Errorf("metrics:\n%s", body)
+	}
+	if _, body := get(t, r, "/readyz"); strings.Contains(body, "router.2") {
+		t.Errorf("ready:\n%s", body)
 	}
 }

@@ -94,14 +94,13 @@ func (f *Fleet) answerCancel(l *link, request uint64, found bool) {
 }
 
 // CancelParked has a cancel request acted on if its session is parked here, as Cancel
-// does, or was given away from here meanwhile.
-func (f *Fleet) CancelParked(ctx context.Context, key handoff.CancelKey) (found bool) {
-	ctx, stop := context.WithTimeout(ctx, cancelWait)
-	defer stop()
+// does, or was given away from here meanwhile. It waits no longer than ctx lasts, and returns
+// when the requests have left.
+func (f *Fleet) CancelParked(ctx context.Context, key handoff.CancelKey, over func(found bool)) {
 	var sends sync.WaitGroup
 	defer sends.Wait()
 	found, gone := f.cancelParked(ctx, key, &sends)
-	return found || gone && f.find(ctx, key, &sends)
+	over(found || gone && f.find(ctx, key, &sends))
 }
 
 // moves counts the sessions that have come to somebody.
@@ -170,6 +169,10 @@ func (f *Fleet) awaitCancel(ctx context.Context, c *cancellation, requests map[*
 func (f *Fleet) canceled(l *link, a handoff.Canceled) {
 	f.state.Lock()
 	defer f.state.Unlock()
+	f.canceledLocked(l, a)
+}
+
+func (f *Fleet) canceledLocked(l *link, a handoff.Canceled) {
 	if c := l.cancels[a.Request]; c != nil {
 		delete(l.cancels, a.Request)
 		c.answered(a.Found)

@@ -23,6 +23,8 @@ const (
 	// overloaded machine answers come late but they come; to give up a router that is
 	// only slow would make it slower.
 	silence = 5 * time.Second
+	// lastSilence is the same for a listener that stops: sessions that it has are lost soon.
+	lastSilence = time.Second
 	// absence is how long a session waits while there is no router to offer it to.
 	absence = 5 * time.Second
 	// helloTimeout bounds the opening of a connection.
@@ -46,6 +48,9 @@ type Fleet struct {
 	book    Book
 	log     *slog.Logger
 	metrics metrics
+
+	// silence is the constant, except in tests.
+	silence time.Duration
 
 	kin *sibling.Kin
 	lot *parking.Lot
@@ -106,6 +111,7 @@ func New(dir *rundir.Dir, id string, book Book, reg prometheus.Registerer, log *
 			Help: "Cancel requests passed on to the routers.",
 		}),
 	}}
+	f.silence = silence
 	f.kin = sibling.NewKin(dir, id, log)
 	f.taking, f.refuse = context.WithCancel(context.Background())
 	f.places, f.gifts = make(chan struct{}, window), make(chan struct{}, giftsAtOnce)
@@ -165,7 +171,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		f.work.Wait()
 	}()
 	listed := map[string]context.CancelFunc{}
-	err = f.dir.Watch(ctx, rundir.Router, func(now []rundir.Instance) {
+	f.dir.Watch(ctx, rundir.Router, f.log, func(now []rundir.Instance) {
 		gone := listed
 		listed = make(map[string]context.CancelFunc, len(now))
 		for _, in := range now {
@@ -185,7 +191,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	for _, unlist := range listed {
 		unlist()
 	}
-	return err
+	return nil
 }
 
 // begin lets sessions be parked.

@@ -63,12 +63,12 @@ func (f *Fleet) give(p *parked, taken bool) {
 }
 
 // awaitGift waits until it is known whether another listener has taken the session. If not,
-// it is here, with the mark.
+// it is here, with the mark. At the end of ctx it is neither known to be here nor gone.
 func (f *Fleet) awaitGift(ctx context.Context, g *gift) (found, gone bool) {
 	select {
 	case <-g.over:
 		return !g.taken, g.taken
 	case <-ctx.Done():
-		return true, false
+		return false, false
 	}
 }

@@ -1,6 +1,7 @@
 package routers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -201,9 +202,98 @@ func TestCancelRequestsForSessionsThatAreGiven(t *testing.T) {
 
 // cancelsFor asks as another listener does, and gives whether the session was found.
 func (s *stage) cancelsFor() chan bool {
+	return s.cancelsWithin(s.t.Context())
+}
+
+func (s *stage) cancelsWithin(ctx context.Context) chan bool {
 	over := make(chan bool, 1)
-	go func() { over <- s.CancelParked(s.t.Context(), key) }()
+	go s.CancelParked(ctx, key, func(found bool) { over <- found })
 	return over
+}
+
+// Of a session that is still being offered when the answer is not waited for any longer, it is
+// not known who has it. The request stays with it.
+func TestCancelRequestsThatNobodyWaitsFor(t *testing.T) {
+	s := newStage(t)
+	talks := s.relative("2")
+	a := s.router("a", "x")
+	a.stops()
+	a.gives("x", handoff.TypeAck, nil)
+	s.Refuse()
+	offer := s.next(talks, handoff.TypeSession)
+	ctx, stop := context.WithCancel(t.Context())
+	over := s.cancelsWithin(ctx)
+	s.await("the request has come", func() bool { return s.offering(1) == 1 })
+	stop()
+	if <-over {
+		t.Error("its session is said to be here")
+	}
+	offer.answer(handoff.TypeRefuse)
+	again := s.next(talks, handoff.TypeSession)
+	if !canceled(t, again.Message) {
+		t.Error("the request is lost")
+	}
+	again.answer(handoff.TypeAck)
+	s.Empty(t.Context())
+}
+
+// A listener that hangs keeps parked sessions from nobody else who takes them: that it hangs
+// is found out once, not for each of them. What it says later is not heard.
+func TestSessionsAreNotKeptFromOthersByAListenerThatHangs(t *testing.T) {
+	const sessions = 3 * giftsAtOnce
+	for name, others := range map[string]func(s *stage) (takes func() string){
+		"another listener takes them": func(s *stage) func() string {
+			talks := s.relative("3")
+			return func() string { return s.next(talks, handoff.TypeSession).answer(handoff.TypeAck) }
+		},
+		"a router comes": func(s *stage) func() string {
+			var b *router
+			return func() string {
+				if b == nil {
+					b = s.router("b")
+				}
+				p, err := handoff.OpenParcel(b.takes().Body)
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				return p.Session
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.kin.Patience = 2 * time.Second
+			hangs := s.relative("2")
+			takes := others(s)
+			a := s.router("a")
+			a.stops()
+			var all, taken []string
+			for i := range sessions {
+				all = append(all, fmt.Sprint("s", i))
+				a.gives(all[i], handoff.TypeAck, nil)
+			}
+			s.Refuse()
+			offer := s.next(hangs, handoff.TypeSession)
+			for range giftsAtOnce - 1 {
+				s.next(hangs, handoff.TypeSession)
+			}
+			for range sessions {
+				taken = append(taken, takes())
+			}
+			s.Empty(t.Context())
+			if n := len(hangs); n >= giftsAtOnce {
+				t.Errorf("%d more sessions are offered to the one that hangs", n)
+			}
+			slices.Sort(taken)
+			slices.Sort(all)
+			if !slices.Equal(taken, all) {
+				t.Errorf("taken are %q, want each once", taken)
+			}
+			if err := offer.Send(handoff.TypeAck, handoff.SessionRef{}); err == nil {
+				t.Error("the one that hangs can still take a session")
+			}
+		})
+	}
 }
 
 // One for a session that nobody else takes is kept for what its client has sent.

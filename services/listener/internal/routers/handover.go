@@ -36,9 +36,18 @@ func (f *Fleet) HandOver(ctx context.Context, r *handoff.Record, fd int) error {
 	return err
 }
 
-// postponement is when a session is offered again for which too many others were on their
-// way.
-const postponement = 10 * time.Millisecond
+// A session is offered again for which too many others were on their way: first after
+// minPostponement, then each time after twice as long, up to maxPostponement. Others arrive
+// meanwhile; to ask the kernel all the time takes the time from them.
+const (
+	minPostponement = 10 * time.Millisecond
+	maxPostponement = 320 * time.Millisecond
+)
+
+// longer gives the postponement after that of last, which is 0 for none.
+func longer(last time.Duration) time.Duration {
+	return min(max(2*last, minPostponement), maxPostponement)
+}
 
 // passing is a session on its way to a router.
 type passing struct {
@@ -63,6 +72,7 @@ type passing struct {
 // handOver gives the session to a router, which it gives.
 func (f *Fleet) handOver(ctx context.Context, p *passing) (*link, error) {
 	began := time.Now()
+	var pause time.Duration
 	for {
 		l, answers, err := f.await(ctx, p)
 		if err != nil {
@@ -85,11 +95,12 @@ func (f *Fleet) handOver(ctx context.Context, p *passing) (*link, error) {
 			}
 		}
 		if a != postponed {
-			p.passed[l] = true
+			p.passed[l], pause = true, 0
 			continue
 		}
-		select { // others arrive meanwhile
-		case <-time.After(postponement):
+		pause = longer(pause)
+		select {
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", ErrNoRouter, context.Cause(ctx))
 		}
@@ -168,8 +179,9 @@ func (f *Fleet) choose(session string, passed map[*link]bool) choice {
 }
 
 // offer sends a session to a router and waits for its answer. A router that falls
-// silent is given up: whatever it acknowledged until then still counts. Nothing else ends
-// the wait: others are on their way over the same connection.
+// silent is given up, sooner when the listener stops, as nobody else is asked meanwhile:
+// whatever it acknowledged until then still counts. Nothing else ends the wait: others are
+// on their way over the same connection.
 func (f *Fleet) offer(l *link, p *passing, payload []byte, answers <-chan answer) answer {
 	switch err := l.conn.SendEncoded(payload, p.fds...); {
 	case errors.Is(err, handoff.ErrCrowded):
@@ -184,16 +196,18 @@ func (f *Fleet) offer(l *link, p *passing, payload []byte, answers <-chan answer
 	if p.sent != nil {
 		p.sent()
 	}
-	sent := time.Now()
-	timer := time.NewTimer(silence)
+	since, patience, stopping := time.Now(), f.silence, f.taking.Done()
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		select {
 		case a := <-answers:
 			return a
+		case <-stopping:
+			since, patience, stopping = time.Now(), lastSilence, nil
 		case <-timer.C:
 		}
-		if rest := silence - time.Since(l.lastHeard(sent)); rest > 0 {
+		if rest := patience - time.Since(l.lastHeard(since)); rest > 0 {
 			timer.Reset(rest)
 			continue
 		}

@@ -329,3 +329,49 @@ func TestCancelRequestsWaitForTheRecord(t *testing.T) {
 	defer s.state.Unlock()
 	s.dropLocked(p)
 }
+
+// One that waits for a record which did not leave, since too much was on its way, is over at
+// once: the next record has the mark.
+func TestCancelRequestsForPostponedSessions(t *testing.T) {
+	s := newStage(t)
+	b := s.router("b")
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handoff.CloseFDs(pair[:])
+	s.state.Lock()
+	p := &parked{Parcel: &handoff.Parcel{Session: "x", Cancel: key, Unread: true}, fds: pair[:1]}
+	var to *link
+	for l := range s.state.links {
+		p.to, to = l, l
+	}
+	s.state.parked["x"] = p
+	s.metrics.parked.Inc()
+	s.state.Unlock()
+	over := s.cancels()
+	s.await("it is kept", func() bool {
+		s.state.Lock()
+		defer s.state.Unlock()
+		return len(p.behind) == 1
+	})
+	if err := s.stay(p); err != nil {
+		t.Fatal(err)
+	}
+	s.state.Lock()
+	if n := len(to.cancels); n > 0 {
+		t.Errorf("%d requests wait for an answer to what is not sent", n)
+	}
+	s.state.Unlock()
+	if !<-over || !p.canceled {
+		t.Error("it is lost")
+	}
+	if !p.spot.Take() {
+		t.Error("the session is not parked")
+	}
+	s.state.Lock()
+	s.dropLocked(p)
+	s.state.Unlock()
+	b.tell(handoff.TypeBegan, "a mark")
+	s.counts("a mark") // and no cancel request before
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sys/unix"
@@ -74,4 +75,19 @@ func TestParkedSessionsWithoutRoom(t *testing.T) {
 	a.change = nil
 	s.counts("x")
 	a.gives("x", handoff.TypeAck, nil)
+}
+
+// The longer there is no room, the more seldom is it asked for.
+func TestPostponements(t *testing.T) {
+	var last, before, sum time.Duration
+	for range 10 {
+		before, last = last, longer(last)
+		if last < minPostponement || last > maxPostponement || last < before {
+			t.Errorf("after %s it is tried again after %s", before, last)
+		}
+		sum += last
+	}
+	if last != maxPostponement || sum < 5*maxPostponement {
+		t.Errorf("ten postponements take %s, the last %s", sum, last)
+	}
 }

@@ -283,12 +283,7 @@ func (f *Fleet) tryRouters(seeking context.Context, p *parked, passed map[*link]
 		session: p.Session, fds: p.fds, absence: parkTime, passed: passed, yields: true,
 		ready: func(to *link) ([]byte, error) { return f.unpark(p, to) },
 		sent:  func() { f.follow(p) },
-		stays: func() error {
-			f.state.Lock()
-			p.to, p.away, p.behind = nil, false, nil
-			f.state.Unlock()
-			return f.park(p)
-		},
+		stays: func() error { return f.stay(p) },
 	})
 	if err == nil && p.leaves() {
 		// It was told to end when it was on its way.
@@ -364,6 +359,19 @@ func (f *Fleet) follow(p *parked) {
 	for _, n := range behind {
 		f.sendCancel(to, n, p.Cancel)
 	}
+}
+
+// stay has a session be parked as before that the router has not taken which it was offered
+// to. Cancel requests that were to follow its record to that one are over: the record that it
+// is offered with next has the mark.
+func (f *Fleet) stay(p *parked) error {
+	f.state.Lock()
+	for _, n := range p.behind {
+		f.canceledLocked(p.to, handoff.Canceled{Request: n, Found: true})
+	}
+	p.to, p.away, p.behind = nil, false, nil
+	f.state.Unlock()
+	return f.park(p)
 }
 
 // readable reports whether the client has sent something that nobody has read.

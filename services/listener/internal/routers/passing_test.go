@@ -211,3 +211,23 @@ func TestImpatienceLeavesTheConnection(t *testing.T) {
 		t.Errorf("%v sessions count as acknowledged", n)
 	}
 }
+
+// A listener that stops does not wait for a router that hangs: another listener gets the
+// session.
+func TestRoutersThatHangAreNotWaitedForInTheEnd(t *testing.T) {
+	s := newStage(t)
+	s.silence = 10 * patience
+	talks := s.relative("2")
+	a, b := s.router("a", "x"), s.router("b")
+	a.stops()
+	a.gives("x", handoff.TypeAck, nil)
+	m := b.expect(handoff.TypeSession)
+	handoff.CloseFDs(m.FDs)
+	s.Refuse()
+	offer := s.next(talks, handoff.TypeSession)
+	if err := b.Send(handoff.TypeAck, handoff.SessionRef{Session: "x"}); err == nil {
+		t.Error("the router can still take the session")
+	}
+	offer.answer(handoff.TypeAck)
+	s.Empty(t.Context())
+}

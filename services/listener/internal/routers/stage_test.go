@@ -81,6 +81,7 @@ func newStageIn(t *testing.T, dir *rundir.Dir, id string) *stage {
 	t.Helper()
 	b := &book{has: map[string]bool{}}
 	s := &stage{Fleet: New(dir, id, b, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(t.Output(), nil))), t: t, dir: dir, book: b}
+	s.kin.Patience = patience
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -26,7 +26,10 @@ type Parked interface {
 	// Receive takes a session and acknowledges it over the connection by which it has come,
 	// or refuses it.
 	Receive(c *handoff.Conn, m *handoff.Message) error
-	CancelParked(ctx context.Context, key handoff.CancelKey) (found bool)
+	// CancelParked has a cancel request acted on if its session is parked here, and calls
+	// over, with whether it is, when the request can stop nothing any more, at the end of ctx
+	// at the latest. It may return later.
+	CancelParked(ctx context.Context, key handoff.CancelKey, over func(found bool))
 	LeaveParked(sessions []string)
 	// Gone tells of sessions that have ended at another listener.
 	Gone(sessions []string)
@@ -95,7 +98,7 @@ func (h *Host) converse(ctx context.Context, u *net.UnixConn) error {
 		if err := m.Unmarshal(&k); err != nil {
 			return err
 		}
-		return c.Send(handoff.TypeCanceled, handoff.Canceled{Request: k.Request, Found: h.Parked.CancelParked(ctx, k.CancelKey)})
+		return h.cancel(ctx, c, &k)
 	case handoff.TypeLeave:
 		var leave handoff.Leave
 		if err := m.Unmarshal(&leave); err != nil {
@@ -112,6 +115,20 @@ func (h *Host) converse(ctx context.Context, u *net.UnixConn) error {
 		return h.share(c, m)
 	}
 	return nil
+}
+
+// answerTimeout is how long a cancel request may take here: less than its sender waits for
+// the answer (askTimeout).
+const answerTimeout = 2 * time.Second
+
+// cancel answers a cancel request.
+func (h *Host) cancel(ctx context.Context, c *handoff.Conn, k *handoff.Cancel) (err error) {
+	ctx, stop := context.WithTimeout(ctx, answerTimeout)
+	defer stop()
+	h.Parked.CancelParked(ctx, k.CancelKey, func(found bool) {
+		err = c.Send(handoff.TypeCanceled, handoff.Canceled{Request: k.Request, Found: found})
+	})
+	return err
 }
 
 // share gives the listening sockets away, if they are those that are wanted.

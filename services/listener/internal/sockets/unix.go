@@ -148,6 +148,9 @@ func (l *lockFile) release() error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil // somebody has it
 	}
+	if !still(f, path) {
+		return nil // its last owner has removed it between open and lock: what is there now is a new listener's
+	}
 	names := []string{path}
 	if l.bound {
 		names = []string{l.socket, path}

@@ -58,7 +58,8 @@ func (c *Cache) Put(database string, k sqltoken.Key, v verdict.Verdict) {
 }
 
 func (c *Cache) keep(k sqltoken.Key, v verdict.Verdict) {
-	if c.young.n >= c.half && c.young.get(&k) == nil {
+	full := c.young.n >= c.half || c.young.n > 0 && c.young.details+v.Detail.Size() > c.half*verdict.DetailRoom
+	if full && c.young.get(&k) == nil {
 		c.old, c.young = c.young, table{}
 	}
 	c.young.put(k, v)
@@ -79,5 +80,7 @@ func (c *Cache) Flush(database string, generation uint64) bool {
 // Len is how many verdicts are kept; one in both generations counts twice.
 func (c *Cache) Len() int { return c.young.n + c.old.n }
 
-// Bytes is the memory of the verdicts, without their details.
-func (c *Cache) Bytes() int { return (len(c.young.slots) + len(c.old.slots)) * slotSize }
+// Bytes is the memory of the verdicts with their details.
+func (c *Cache) Bytes() int {
+	return (len(c.young.slots)+len(c.old.slots))*slotSize + c.young.details + c.old.details
+}

@@ -133,3 +133,22 @@ func BenchmarkHit(b *testing.B) {
 		}
 	}
 }
+
+// A client can send any number of strings with more to tell than others.
+func TestDetailsAreBounded(t *testing.T) {
+	const size = 1000
+	c := New(size)
+	hot := verdict.Verdict{Kind: verdict.Read, Fingerprint: 7}
+	c.Put("a", key(0), hot)
+	before := heap()
+	for i := 1; i < 10*size; i++ {
+		c.Put("a", key(i), verdict.Verdict{Detail: &verdict.Detail{Parts: make([]verdict.Part, 100)}})
+		if v, ok := c.Get(key(0), 0); !ok || v != hot {
+			t.Fatalf("after %d others the verdict in use is %+v, %v", i, v, ok)
+		}
+	}
+	used, most := int(heap()-before), size*(slotSize*8/3+verdict.DetailRoom)
+	if used > 2*most || used > 2*c.Bytes() || c.Bytes() > 2*used {
+		t.Errorf("%d verdicts use %d bytes, estimated %d; %d are what they may", c.Len(), used, c.Bytes(), most)
+	}
+}

@@ -16,6 +16,8 @@ type table struct {
 	// the first free one from its place on.
 	slots []slot
 	n     int
+	// details is the memory of the verdicts' details.
+	details int
 }
 
 type slot struct {
@@ -58,6 +60,7 @@ func (t *table) put(k sqltoken.Key, v verdict.Verdict) {
 			s = t.find(&k)
 		}
 	}
+	t.details += v.Detail.Size() - s.v.Detail.Size()
 	*s = slot{k, true, v}
 }
 

@@ -122,8 +122,9 @@ func (a *arrival) answer(found bool) {
 }
 
 // Adopt takes a session over from a listener, or refuses it; from the link's goroutine. It
-// begins when its acknowledgement has left (Own). The link goes on meanwhile: of many that
-// come at once, each would otherwise wait for a turn of the loop of its own.
+// begins when its acknowledgement has left: in the same turn of the loop, if the link has
+// nothing else to send, as its client may be waiting. The link goes on meanwhile: of many
+// that come at once, each would otherwise wait for a turn of the loop of its own.
 func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) {
 	refuse := func(why error) {
 		handoff.CloseFDs(fds)
@@ -138,6 +139,11 @@ func (e *Engine) Adopt(rec *handoff.Record, fds []int, from *intake.Link) {
 		if a, ok := e.arriving[rec.Session]; ok { // over a link that the listener has given up
 			handoff.CloseFDs(a.fds)
 			now.ends, now.requests = a.ends, a.requests
+		}
+		if from.TryAck(rec.Session) {
+			delete(e.arriving, rec.Session)
+			e.own(now)
+			return
 		}
 		e.arriving[rec.Session] = now
 		from.Ack(rec.Session)
@@ -168,9 +174,14 @@ func (e *Engine) Own(session string, from *intake.Link) {
 			return
 		}
 		delete(e.arriving, session)
-		e.opts.Began(session, from)
-		e.commence(a)
+		e.own(a)
 	})
+}
+
+// own begins a session whose acknowledgement has left.
+func (e *Engine) own(a *arrival) {
+	e.opts.Began(a.rec.Session, a.from)
+	e.commence(a)
 }
 
 // commence begins a session that is the router's, or ends it if that is impossible.
@@ -240,6 +251,9 @@ func (e *Engine) begin(a *arrival) error {
 	}
 	if a.ends || rec.Live != nil && rec.Live.Leaving {
 		c.end()
+	}
+	if rec.Live != nil {
+		c.hear() // its client has most likely sent something on the way
 	}
 	e.runReady()
 	return nil
@@ -315,10 +329,14 @@ func (c *client) event(ev poll.Event) {
 	c.resume()
 }
 
+// maxUnsent is how many bytes of answers may wait for a client before nothing more of it is
+// read: much of what it says is answered here, with no server that would be stopped.
+const maxUnsent = 1 << 20
+
 // listens reports whether the client's bytes are wanted now. While the server is
-// slow to take what it was sent, they are not.
+// slow to take what it was sent, or the client what it was answered, they are not.
 func (c *client) listens() bool {
-	if !c.s.Reads() {
+	if !c.s.Reads() || len(c.out) > maxUnsent {
 		return false
 	}
 	s := c.conns[c.s.Slot()]

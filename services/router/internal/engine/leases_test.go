@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 
@@ -109,17 +110,101 @@ func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 	st.balanced(t)
 }
 
+// A session that could not be served here is refused, and stays where it is.
+func sessionsThatAreRefused(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	joinSession(t, st.Engine, "here")
+	var known, elsewhere, unknown, spare handoff.Lease
+	st.on(func() {
+		p := st.servers[st.tracker.Table().Primary]
+		known = handoff.Lease{Backend: p.name, Address: p.address}
+		elsewhere = handoff.Lease{Backend: p.name, Address: "127.0.0.1:1"}
+		unknown = handoff.Lease{Backend: "another", Address: p.address}
+		spare = handoff.Lease{Backend: "another", Address: p.address, Idle: true, Spare: true}
+		st.departing["leaving"] = &departure{}
+	})
+	for _, c := range []struct {
+		name, session string
+		leases        []handoff.Lease
+		descriptors   int
+		taken         bool
+	}{
+		{"a new one", "x", nil, 1, true},
+		{"one with its connection", "x", []handoff.Lease{known}, 2, true},
+		{"a descriptor is missing", "x", []handoff.Lease{known}, 1, false},
+		{"there is one too many", "x", nil, 2, false},
+		{"it is here", "here", nil, 1, false},
+		{"it is about to leave", "leaving", nil, 1, false},
+		{"its server is not known here", "x", []handoff.Lease{known, unknown}, 3, false},
+		{"its server has another address here", "x", []handoff.Lease{elsewhere}, 2, false},
+		{"that of a spare connection is not known here", "x", []handoff.Lease{known, spare}, 3, true},
+	} {
+		st.on(func() {
+			rec := &handoff.Record{Session: c.session, Live: &handoff.Live{Leases: c.leases}}
+			if err := st.admits(rec, c.descriptors); (err == nil) != c.taken {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		})
+	}
+	st.on(func() {
+		delete(st.departing, "leaving")
+		st.stopping = true
+		if err := st.admits(&handoff.Record{Session: "x"}, 1); err == nil {
+			t.Error("a router that stops takes sessions")
+		}
+		st.stopping = false
+	})
+}
+
+// A session that cannot be served after all ends with all its connections, and nothing of it
+// is left in the accounts.
+func boundToAServerThatIsGone(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	su := st.super()
+	donor := joinSession(t, st.Engine, "donor")
+	donor.pid()
+	stepped, fd := st.spare("donor")
+	stepped.Spare = false
+	gone := handoff.Lease{Backend: "another"}
+	theirs, ours := handofftest.Ends(t)
+	p := st.brings(t, []handoff.Lease{stepped, gone}, fd, ours)
+	if said := p.end(); said != "" {
+		t.Errorf("its client is told %q", said)
+	}
+	other := &peer{t: t, fd: theirs, buf: make([]byte, 10)}
+	other.end()
+	st.gone(su, stepped.PID)
+	st.balanced(t)
+	st.on(func() {
+		if st.clients[t.Name()] != nil || len(st.clients) != 1 {
+			t.Errorf("%d sessions are here", len(st.clients))
+		}
+	})
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !slices.Equal(st.ended, []string{t.Name()}) {
+		t.Errorf("%q are said to have ended", st.ended)
+	}
+}
+
 // arrives has a session come with a spare connection, whose client waits for the answer to a
 // statement that asks which server process it is given: it is given one at once.
 func (st *station) arrives(t *testing.T, lease handoff.Lease, fd int) *peer {
 	t.Helper()
+	return st.brings(t, []handoff.Lease{lease}, fd)
+}
+
+// brings has a session come with its connections, whose client waits for the answer to a
+// statement.
+func (st *station) brings(t *testing.T, leases []handoff.Lease, servers ...int) *peer {
+	t.Helper()
 	theirs, ours := handofftest.Ends(t)
 	rec := &handoff.Record{
 		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ours), Secret: []byte{1, 2, 3, 4}},
-		Live:   &handoff.Live{Status: "I", Leases: []handoff.Lease{lease}},
+		Live:   &handoff.Live{Status: "I", Leases: leases},
 		Unread: whichServer,
 	}
-	st.on(func() { st.commence(&arrival{rec: rec, fds: []int{ours, fd}}) })
+	st.on(func() { st.commence(&arrival{rec: rec, fds: append([]int{ours}, servers...)}) })
 	return &peer{t: t, fd: theirs, buf: make([]byte, 64<<10)}
 }
 
@@ -158,9 +243,13 @@ func whoTakesSpareConnectionsAlong(t *testing.T, cluster *lab.Cluster) {
 		peers[name] = joinSession(t, st.Engine, name)
 	}
 	work := func() {
-		for _, p := range peers {
+		for _, p := range peers { // with a connection to the primary each
 			p.exchange(wire.AppendQuery(nil, "SELECT 1"))
+			p.exchange(wire.AppendQuery(nil, "BEGIN"))
 			p.pid()
+		}
+		for _, p := range peers {
+			p.exchange(wire.AppendQuery(nil, "COMMIT"))
 		}
 	}
 	work()

@@ -14,6 +14,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/intake"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
 
 // Sessions on their way, with a real cluster.
@@ -24,6 +25,11 @@ func TestMoving(t *testing.T) {
 		"sessions that cannot be acknowledged": sessionsThatCannotBeAcknowledged,
 		"few are on their way":                 fewAreOnTheirWay,
 		"arriving together":                    arrivingTogether,
+		"at work at once":                      atWorkAtOnce,
+		"taken by another":                     takenByAnother,
+		"some are offered at a time":           someAreOfferedAtATime,
+		"sessions that are refused":            sessionsThatAreRefused,
+		"bound to a server that is gone":       boundToAServerThatIsGone,
 		"spare connections that arrive":        spareConnectionsThatArrive,
 		"spare connections without room":       spareConnectionsWithoutRoom,
 		"who takes spare connections along":    whoTakesSpareConnectionsAlong,
@@ -108,8 +114,13 @@ func sessionsThatCannotBeAcknowledged(t *testing.T, cluster *lab.Cluster) {
 	st.on(func() {
 		st.arriving["x"] = &arrival{rec: st.record(m), fds: fds, from: from, requests: []func(bool){func(found bool) { told <- found }}}
 	})
-	st.Own("x", nil)     // over another link
-	st.Disown("x", nil)  // likewise
+	st.Own("x", nil)    // over another link
+	st.Disown("x", nil) // likewise
+	st.on(func() {
+		if st.arriving["x"] == nil {
+			t.Error("it is disowned for another link's sake")
+		}
+	})
 	st.Disown("x", from) // over this one
 	if <-told {
 		t.Error("a cancel request is told that the session is here")
@@ -175,8 +186,10 @@ func fewAreOnTheirWay(t *testing.T, cluster *lab.Cluster) {
 				t.Errorf("%d sessions are here, %d on their way and %d being offered; want %d, %d and none", len(st.clients), len(st.awaited), len(st.departing), left, hurriesAtOnce)
 			}
 		})
-		if err := st.Send(handoff.TypeArrived, handoff.Arrived{Sessions: append(away[:1], "another")}); err != nil {
-			t.Fatal(err)
+		if left == 2 { // of the others nothing is heard, and they are not waited for for ever
+			if err := st.Send(handoff.TypeArrived, handoff.Arrived{Sessions: append(away[:1], "another")}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		away = away[1:]
 		takes()
@@ -207,6 +220,95 @@ func arrivingTogether(t *testing.T, cluster *lab.Cluster) {
 			t.Fatalf("received %+v, %v; want session %d to be acknowledged", m, err, i)
 		}
 	}
+}
+
+// A session that comes while its client waits is at work in the same turn of the loop.
+func atWorkAtOnce(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	p := joinSession(t, st.Engine, "x")
+	request := wire.AppendQuery(nil, "SELECT 1")
+	p.exchange(request)
+	m := st.leaves("x")
+	st.answer(m, handoff.TypeAck)
+	if _, err := unix.Write(p.fd, request); err != nil {
+		t.Fatal(err)
+	}
+	gate, works := make(chan struct{}), make(chan bool, 1)
+	if !st.Post(func() { <-gate }) {
+		t.Fatal("the loop has ended")
+	}
+	st.Adopt(st.record(m), m.FDs, st.opts.Way())
+	if !st.Post(func() {
+		c := st.clients["x"]
+		works <- c != nil && c.s.Phase() != session.Idle
+	}) {
+		t.Fatal("the loop has ended")
+	}
+	close(gate)
+	if !<-works {
+		t.Error("it is not")
+	}
+	p.untilReady()
+}
+
+// Of a session that another has taken nothing is left here, and nothing is shut down.
+func takenByAnother(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	p := joinSession(t, st.Engine, "x")
+	p.exchange(wire.AppendQuery(nil, "BEGIN"))
+	p.pid()
+	m := st.leaves("x")
+	st.answer(m, handoff.TypeAck)
+	for _, fd := range m.FDs {
+		if !poll.Silent(fd) {
+			t.Error("one of its connections has ended")
+		}
+	}
+	handoff.CloseFDs(m.FDs)
+	if said := p.end(); said != "" { // the last copy of its socket is closed
+		t.Errorf("its client is told %q", said)
+	}
+}
+
+// Of many sessions that leave some are offered at a time, and those again that nobody takes.
+func someAreOfferedAtATime(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	const sessions = departuresAtOnce + 3
+	for i := range sessions {
+		joinSession(t, st.Engine, strconv.Itoa(i))
+	}
+	st.Stop(10 * patience)
+	var offered []*handoff.Message
+	gets := func() {
+		t.Helper()
+		m := st.gets()
+		handoff.CloseFDs(m.FDs)
+		offered = append(offered, m)
+	}
+	for range departuresAtOnce {
+		gets()
+	}
+	st.on(func() {
+		if len(st.departing) != departuresAtOnce || len(st.clients) != sessions-departuresAtOnce {
+			t.Errorf("%d sessions are being offered, %d are here", len(st.departing), len(st.clients))
+		}
+	})
+	answers := func(typ handoff.Type) {
+		t.Helper()
+		if err := st.Send(typ, handoff.SessionRef{Session: st.record(offered[0]).Session, Reason: "told to", Alone: true}); err != nil {
+			t.Fatal(err)
+		}
+		offered = offered[1:]
+	}
+	answers(handoff.TypeRefuse)
+	for range sessions + 1 - departuresAtOnce {
+		answers(handoff.TypeAck)
+		gets()
+	}
+	for len(offered) > 0 {
+		answers(handoff.TypeAck)
+	}
+	st.haveMoved(sessions)
 }
 
 // unsent is how many bytes the router has not read yet.

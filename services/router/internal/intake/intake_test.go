@@ -227,6 +227,17 @@ func TestEndedDuringTheGreeting(t *testing.T) {
 	l.expect(handoff.TypeEnded, &e)
 }
 
+// A listener that connects while the router gives its sessions away is told that it does: it
+// offers none, and takes those that are left.
+func TestListenerThatComesAtTheEnd(t *testing.T) {
+	st := newStage(t)
+	early, _ := st.connect(t)
+	st.s.Stopping()
+	early.expect(handoff.TypeStopping, &struct{}{})
+	late, _ := st.connect(t)
+	late.expect(handoff.TypeStopping, &struct{}{})
+}
+
 // A session whose acknowledgement cannot leave stays with the listener.
 func TestDisowned(t *testing.T) {
 	st := newStage(t)

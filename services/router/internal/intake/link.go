@@ -17,6 +17,7 @@ type Link struct {
 
 	mu       sync.Mutex
 	queue    linkQueue // guarded by mu
+	sending  bool      // what was taken out of the queue has not all left; guarded by mu
 	offers   offers    // guarded by mu
 	forwards forwards  // guarded by mu
 }
@@ -32,6 +33,12 @@ type linkQueue struct {
 	canceled []handoff.Canceled
 	stopping bool
 	closed   bool
+}
+
+// empty reports whether there is nothing to be sent, and will be nothing else than what is
+// queued from now on.
+func (q *linkQueue) empty() bool {
+	return q.hello == nil && len(q.acks)+len(q.refused)+len(q.news)+len(q.offers)+len(q.cancels)+len(q.leaves)+len(q.canceled) == 0 && !q.stopping && !q.closed
 }
 
 // news of sessions, which are told in the order in which they came about.
@@ -52,6 +59,15 @@ func (k *Link) Ack(session string) {
 	}
 }
 
+// TryAck does it at once, if nothing is to be sent before it. After true the acknowledgement
+// has left: the session is the router's, and the handler is not told so. After false nothing
+// has happened. It does not block.
+func (k *Link) TryAck(session string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.sending && k.queue.empty() && k.conn.TrySend(handoff.TypeAck, handoff.SessionRef{Session: session})
+}
+
 func (k *Link) greet(h handoff.Hello) { k.push(func(q *linkQueue) { q.hello = &h }) }
 
 // Refuse leaves a session with its sender.
@@ -61,6 +77,8 @@ func (k *Link) Refuse(session string, why error) {
 		q.refused = append(q.refused, handoff.SessionRef{Session: session, Reason: why.Error()})
 	})
 }
+
+func (k *Link) stops() { k.push(func(q *linkQueue) { q.stopping = true }) }
 
 func (k *Link) tell(what handoff.Type, session string) {
 	k.push(func(q *linkQueue) { q.news = append(q.news, news{what, session}) })
@@ -95,13 +113,21 @@ func (k *Link) close() {
 	k.conn.Close()
 }
 
-// take empties the queue.
+// take empties the queue, for what is in it to be sent.
 func (k *Link) take() linkQueue {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.sending = true
 	q := k.queue
 	k.queue = linkQueue{closed: q.closed}
 	return q
+}
+
+// sent notes that what was taken has left.
+func (k *Link) sent() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sending = false
 }
 
 // write sends what is queued until the link closes. Nothing is sent before the
@@ -132,7 +158,9 @@ func (k *Link) write() {
 		}
 		if err := k.send(&q); err != nil {
 			k.conn.Abandon() // the reading side sees it and closes the link
+			continue
 		}
+		k.sent()
 	}
 	for _, s := range q.acks {
 		k.handler.Disown(s, k)

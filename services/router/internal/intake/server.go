@@ -19,7 +19,8 @@ import (
 type Handler interface {
 	// Adopt takes a session with its client's descriptor and those of its leases, which are
 	// the handler's from then on, and acknowledges it to the link or refuses it, at once or
-	// later: others that follow need not wait.
+	// later: others that follow need not wait. Unless it does so by TryAck, it is told what has
+	// come of the acknowledgement.
 	Adopt(rec *handoff.Record, fds []int, from *Link)
 	// Own says that the acknowledgement has left: the session is the router's alone.
 	// Nothing may be read from or sent to its client before.
@@ -54,6 +55,8 @@ type Server struct {
 
 	mu    sync.Mutex
 	links map[*Link]struct{} // guarded by mu
+	// stopping says that no more sessions are taken, which who connects now is to know.
+	stopping bool // guarded by mu
 
 	// met is closed when a listener has been greeted.
 	met     chan struct{}
@@ -96,6 +99,9 @@ func (s *Server) Serve(ctx context.Context, l Listener) error {
 		k := newLink(handoff.NewConn(u), s.handler, s.log)
 		s.mu.Lock()
 		s.links[k] = struct{}{}
+		if s.stopping {
+			k.stops()
+		}
 		s.mu.Unlock()
 		s.wg.Go(func() { s.attend(k) })
 	}
@@ -121,12 +127,14 @@ func (s *Server) tell(what handoff.Type, session string, but *Link) {
 	}
 }
 
-// Stopping tells every listener that no more sessions are taken.
+// Stopping tells every listener that no more sessions are taken, also those that connect later: they
+// may take what is left.
 func (s *Server) Stopping() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stopping = true
 	for k := range s.links {
-		k.push(func(q *linkQueue) { q.stopping = true })
+		k.stops()
 	}
 }
 

@@ -49,15 +49,17 @@ func viewOf(m *bus.Topology, now time.Time) view {
 
 // Topology takes a lagpoller's news of who the primary is, and reports whether
 // that makes another one the primary. An older message than the last of the same
-// lagpoller says nothing; messages of different ones are weighed against each other.
+// lagpoller says nothing; messages of different ones are weighed against each other. What a
+// lagpoller has said lapses with health.stale_after, and with it what is older: generations
+// begin with the time of day, and one that was started after a clock was set back has lower ones.
 func (t *Tracker) Topology(m *bus.Topology, now time.Time) (moved bool) {
-	if last, ok := t.primary.views[m.Publisher]; ok && m.Generation < last.generation {
-		return false
-	}
 	for publisher, v := range t.primary.views {
 		if now.Sub(v.heard) > t.settings.StaleAfter {
 			delete(t.primary.views, publisher)
 		}
+	}
+	if last, ok := t.primary.views[m.Publisher]; ok && m.Generation < last.generation {
+		return false
 	}
 	t.primary.views[m.Publisher] = viewOf(m, now)
 	was := t.table.Primary

@@ -84,6 +84,20 @@ func TestSilentLagpollersHaveNoSay(t *testing.T) {
 	}
 }
 
+// A lagpoller that was started after its clock was set back has lower generations than before. What
+// it said then lapses.
+func TestALagpollerWhoseClockWasSetBack(t *testing.T) {
+	tr := fresh()
+	before, again := says("1", 1000, "p", claim("p", 1)), says("1", 10, "r1", claim("r1", 2))
+	tr.Topology(&before, t0)
+	if tr.Topology(&again, t0.Add(time.Second)) {
+		t.Fatal("an older message counts")
+	}
+	if !tr.Topology(&again, t0.Add(4*time.Second)) || tr.Table().Primary != 1 {
+		t.Fatalf("the primary is %d", tr.Table().Primary)
+	}
+}
+
 func TestHistory(t *testing.T) {
 	tr := fresh()
 	m := says("1", 1, "r1", claim("r1", 2))

@@ -213,11 +213,22 @@ RESET ROLE;
 CREATE OPERATOR CLASS noisy_hashes FOR TYPE int USING hash AS OPERATOR 1 #=#, FUNCTION 1 noisy_hash(int);
 CREATE OPERATOR CLASS quiet_hashes FOR TYPE int USING hash AS OPERATOR 1 #==#, FUNCTION 1 quiet_hash(int);
 CREATE OPERATOR CLASS noisy_orders FOR TYPE int USING btree AS OPERATOR 1 #<#, OPERATOR 3 #>=#, FUNCTION 1 noisy_order(int, int);
+-- Members of a family by which the planner compares what two others imply
+CREATE TYPE temper AS ENUM ('low', 'high');
+CREATE TABLE tempers (m temper);
+GRANT SELECT ON tempers TO pgpilot;
+CREATE FUNCTION quiet_temper(bigint, temper) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
+CREATE FUNCTION noisy_temper(int, temper) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$SELECT set_config('a.b', 'c', false) IS NULL$$;
+CREATE OPERATOR #~# (FUNCTION = quiet_temper, LEFTARG = bigint, RIGHTARG = temper);
+CREATE OPERATOR #~~# (FUNCTION = noisy_temper, LEFTARG = int, RIGHTARG = temper);
+CREATE OPERATOR FAMILY tempers USING btree;
+ALTER OPERATOR FAMILY tempers USING btree ADD OPERATOR 3 #~# (bigint, temper), OPERATOR 3 #~~# (int, temper);
 SET ROLE pgpilot;
 
 -- Parameters and results that have calls behind them
 CREATE FUNCTION of_number(n bigint) RETURNS text LANGUAGE sql STABLE AS 'SELECT n.pg_try_advisory_lock::text';
 CREATE FUNCTION of_its_number(n bigint) RETURNS text LANGUAGE sql STABLE AS 'SELECT of_its_number.n.pg_try_advisory_lock::text';
+CREATE FUNCTION of_comma("a,n" bigint, x int) RETURNS text LANGUAGE sql STABLE AS 'SELECT "a,n".pg_try_advisory_lock::text';
 CREATE FUNCTION of_row(n s.u) RETURNS text LANGUAGE sql STABLE AS 'SELECT n.name || n.id';
 CREATE FUNCTION of_another(n bigint) RETURNS text LANGUAGE sql STABLE AS 'SELECT max(x.age) FROM (SELECT b AS age FROM t WHERE id < n) x';
 CREATE FUNCTION one_out(OUT z bigint) LANGUAGE sql IMMUTABLE AS 'SELECT 1::bigint';
