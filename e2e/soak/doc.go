@@ -19,7 +19,9 @@
 // taken by its median, and the slope is that of Theil and Sen: the median of the slopes
 // between any two pieces, with the interval that it is in with a probability of 95 %. The
 // router grows if the whole interval lies above 1 % of the level in that half, and does not
-// if none of it does. A mode that has run for twenty minutes and has grown fails.
+// if none of it does. A mode of twenty minutes fails if what is reserved has grown. Of what is
+// held it is only said: stacks that are kept for goroutines to come, a tenth of a megabyte
+// more or less, are more than 1 % of it, in either direction.
 //
 // make soak runs it for as long as wanted; make test for half a minute. With -profiles it
 // keeps two heap profiles of each mode, for what has grown:
