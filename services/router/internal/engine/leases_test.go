@@ -166,6 +166,11 @@ func boundToAServerThatIsGone(t *testing.T, cluster *lab.Cluster) {
 	stepped, fd := st.spare("donor")
 	stepped.Spare = false
 	gone := handoff.Lease{Backend: "another"}
+	connections := func() (n int) {
+		st.on(func() { n = st.servers[st.tracker.Table().Primary].total.Count() })
+		return n
+	}
+	before := connections()
 	theirs, ours := handofftest.Ends(t)
 	p := st.brings(t, []handoff.Lease{stepped, gone}, fd, ours)
 	if said := p.end(); said != "" {
@@ -175,6 +180,9 @@ func boundToAServerThatIsGone(t *testing.T, cluster *lab.Cluster) {
 	other.end()
 	st.gone(su, stepped.PID)
 	st.balanced(t)
+	if after := connections(); after != before {
+		t.Errorf("%d connections to the primary count, before it %d", after, before)
+	}
 	st.on(func() {
 		if st.clients[t.Name()] != nil || len(st.clients) != 1 {
 			t.Errorf("%d sessions are here", len(st.clients))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
@@ -22,10 +21,7 @@ func (s *Session) alone(seq []byte) bool {
 	if !q.own || !q.whole || s.status != wire.Idle || s.owed.unsure > 0 {
 		return false
 	}
-	var bound [][]byte // the portals
-	isBound := func(name []byte) bool {
-		return slices.ContainsFunc(bound, func(b []byte) bool { return bytes.Equal(b, name) })
-	}
+	bound := map[string]bool{} // the portals
 	for at := 0; at < len(seq); {
 		typ, total, err := wire.Header(seq[at:])
 		if err != nil || total == 0 || total > len(seq)-at {
@@ -42,13 +38,13 @@ func (s *Session) alone(seq []byte) bool {
 			var portal, name []byte
 			portal, name, _, ok = splitBind(msg)
 			ok = ok && s.ownAt(seq, name, at)
-			bound = append(bound, portal)
+			bound[string(portal)] = true
 		case wire.Execute:
 			name, _, whole := cutString(msg[wire.HeaderSize:])
-			ok = whole && isBound(name)
+			ok = whole && bound[string(name)]
 		case wire.Describe, wire.Close:
 			kind, name, whole := splitTarget(msg)
-			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && isBound(name))
+			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && bound[string(name)])
 		case wire.Sync:
 			ok = true
 		}
@@ -63,7 +59,7 @@ func (s *Session) alone(seq []byte) bool {
 // ownAt reports whether a statement is about the router's parameters that the client
 // names at this place of a sequence, in which all that are parsed are.
 func (s *Session) ownAt(seq, name []byte, at int) bool {
-	return s.seq.defines(seq, name, at) != nil || s.isOwn(s.statement(name))
+	return s.seq.defines(seq, name, at) || s.isOwn(s.statement(name))
 }
 
 // answerAlone executes the sequence and returns its length.

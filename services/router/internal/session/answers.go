@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -45,7 +47,7 @@ type owed struct {
 	// scope says which statements the message changes.
 	scope scope
 	// undoes says that name stood for was (nil: for nothing) before the message; all,
-	// if it is not nil, is what all names stood for.
+	// if it is not nil, is what all names stood for. Of an Execute, name may be the portal's.
 	undoes bool
 	name   string
 	was    *Statement
@@ -101,6 +103,12 @@ const (
 
 // roomy is the capacity that an empty queue may keep.
 const roomy = 1 << 10
+
+// crowd is how many entries are too many: nothing else bounds what a client sends while an
+// answer is due.
+const crowd = 64 << 10
+
+func (a *answers) crowded() bool { return len(a.q)-a.head >= crowd }
 
 func (a *answers) empty() bool { return a.head == len(a.q) }
 
@@ -176,6 +184,11 @@ func (a *answers) pop() {
 
 // all gives every entry, the oldest first. It is valid until the next push.
 func (a *answers) all() []owed { return a.q[a.head:] }
+
+// binds reports whether there is an entry of a statement that a server is to execute.
+func (a *answers) binds() bool {
+	return slices.ContainsFunc(a.all(), func(o owed) bool { return o.typ == wire.Bind && o.how == forward })
+}
 
 // drop removes everything, the connection being gone, and gives it, the oldest
 // first. The result is valid until the next push.

@@ -105,7 +105,10 @@ func (s *Session) follow() {
 	if s.inTransaction() {
 		return
 	}
-	if !s.set.Listens() {
+	switch {
+	case s.set.Listens():
+		s.bind(pinListen)
+	case s.owed.empty(): // otherwise a LISTEN may be on its way
 		s.pins &^= pinListen
 	}
 	if s.held[s.at].ok {

@@ -158,7 +158,7 @@ func (r *reader) run(sent, answer []byte) {
 	s.Reset()
 }
 
-func mustEncode(b *testing.B, kinds []kind, words []string) []byte {
+func mustEncode(b testing.TB, kinds []kind, words []string) []byte {
 	m, err := encode(kinds, words)
 	if err != nil {
 		b.Fatal(err)

@@ -325,6 +325,8 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return len(rest)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
+	case s.extended && !s.owed.copying && s.awaitsRoom(run):
+		return 0
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && s.apart(typ, total, rest):
 		return s.wait()
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
@@ -337,6 +339,18 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return s.stream(typ, total, rest, all, at, run)
 	}
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+}
+
+// awaitsRoom has the message at the head wait where too many before it are to be answered.
+func (s *Session) awaitsRoom(run *forwarding) bool {
+	if !s.owed.crowded() {
+		return false
+	}
+	if s.emitMade(); !s.owed.crowded() {
+		return false
+	}
+	s.awaitAnswers(run)
+	return true
 }
 
 // apart reports whether a message that begins a further request is to be judged and

@@ -52,7 +52,7 @@ func (s *Session) inClientsWords(msg []byte) *Problem {
 		return nil
 	}
 	for _, st := range s.named {
-		if !st.raw && strings.Contains(e.Message, st.server) {
+		if !st.raw && st.server != "" && strings.Contains(e.Message, st.server) {
 			return &Problem{Code: e.Code, Message: strings.ReplaceAll(e.Message, st.server, st.client), Detail: e.Detail, Hint: e.Hint}
 		}
 	}

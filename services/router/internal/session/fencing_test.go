@@ -54,3 +54,26 @@ func TestABlockRemembersWhatItHasSeen(t *testing.T) {
 		t.Error("it is said twice")
 	}
 }
+
+// TestABlockOnAReplicaKnowsItsTimeline: what a transaction reads on a replica after it has
+// moved together with its connection is of the timeline of that one's server.
+func TestABlockOnAReplicaKnowsItsTimeline(t *testing.T) {
+	p := newPlay(t, 0)
+	rec := record()
+	rec.Live = &handoff.Live{
+		Status: "T", Block: &handoff.Block{State: "begun", Begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", Ran: true, Timeline: 3},
+		Leases: []handoff.Lease{{Replica: true, Run: lsn.Incarnation{SystemID: 7, Timeline: 3, Postmaster: 1, Children: 1}}},
+	}
+	g := p.grant([]string{"replica"})
+	p.o.lent[session.ReplicaSlot] = true
+	p.o.s = session.Arrive(rec, p.o, session.Arrival{Lease: g})
+	for _, e := range []string{
+		"set read-only-on-replicas=on", "start", `known "SELECT 1" read`, `client Query "SELECT 1"`,
+		`replica CommandComplete "SELECT 1" ReadyForQuery T`,
+	} {
+		t.Log(p.event(e))
+	}
+	if p.o.s.Parted(fence.Server{Backend: 0, Run: 1}, 3) {
+		t.Error("the primary is on the timeline that was read: nothing is lost")
+	}
+}

@@ -129,5 +129,8 @@ func (s *Session) let(slot Slot, how Condition) {
 	if slot == s.at && s.fromClient > 0 {
 		s.discard = true
 	}
+	if slot == s.at && s.hidden {
+		s.fromServer = 0 // nobody has seen the beginning
+	}
 	s.do(Action{Op: OpRelease, Slot: slot, How: how})
 }

@@ -145,7 +145,7 @@ func (s *Session) queryHere(text []byte) bool {
 	switch {
 	case !ok:
 		return false
-	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && s.set.List().Hash() == settings.Hash{}:
+	case l.kind == discardAll && s.pins == 0 && s.status == wire.Idle && !s.bound(PrimarySlot) && !s.stepped && s.set.List().Hash() == settings.Hash{}:
 		// There is nothing else to discard, but parameters of the router's own.
 		clear(s.named)
 		s.set.Clear()
@@ -303,7 +303,7 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 	o := owed{typ: wire.Execute, st: p.st, scope: namedScope, part: p.next(limit)}
 	switch l.kind {
 	case ownParameter:
-		o.scope = none
+		o.scope, o.name = none, string(p.name) // of the portal
 		s.retunes = s.retunes || !l.shows()
 		o.warns = s.warnsOfLocal(l, s.owed.executed)
 	case deallocate:

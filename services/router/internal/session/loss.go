@@ -19,6 +19,10 @@ func (s *Session) ServerLost(slot Slot) {
 		s.saw(slot, &h) // part of an answer; the next read sees to it
 	}
 	s.let(slot, Broken)
+	if slot == s.at && s.phase != Busy && !bound {
+		s.owed.unsure = 0 // what was open of a copy was between it and the client
+		s.pins &^= pinCopy
+	}
 	switch {
 	case s.phase == Passing:
 		s.end() // what it has said last has been passed on
@@ -255,7 +259,7 @@ func (s *Session) violation(what string) {
 // finish ends the session with a fatal error, which is not shown in the middle of
 // a message or behind the server's own.
 func (s *Session) finish(p *Problem) {
-	if s.fromServer == 0 && !s.fatal && s.phase != Passing {
+	if (s.fromServer == 0 || s.hidden) && !s.fatal && s.phase != Passing {
 		s.report(p)
 	}
 	s.end()

@@ -148,11 +148,17 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	s.settingsArrive(l)
 	s.statementsArrive(l)
 	s.written, s.stale, s.warned = l.Written, l.Stale, l.Warned
+	for i := range l.Leases {
+		s.stepped = s.stepped || l.Leases[i].Stepped || l.Leases[i].Idle && !l.Leases[i].Spare
+	}
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported}
 		s.at = g.Slot
 		s.block.replica = g.Slot == ReplicaSlot && s.block.state == begun
+		if g.Slot == ReplicaSlot {
+			s.held[g.Slot].timeline = lease.Run.Timeline
+		}
 	}
 	return s
 }

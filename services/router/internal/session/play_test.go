@@ -326,6 +326,10 @@ func judgement(args []string) verdict.Verdict {
 			v.Effects |= verdict.Session
 		case "unproven":
 			v.Effects |= verdict.Unproven
+		case "resets":
+			v.Effects |= verdict.ResetsSession
+		case "sequences":
+			v.Effects |= verdict.Sequences
 		}
 		if name, ok := strings.CutPrefix(a, "prepare="); ok { // of a read
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Prepare: &verdict.Prepare{Name: name, Kind: verdict.Read}}}}

@@ -156,6 +156,18 @@ func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 	}
 }
 
+// notRun notes that a portal has not been executed: its Execute has been discarded.
+func (s *Session) notRun(o *owed) {
+	switch l := &s.latest; {
+	case o.how == made && o.part != noRow:
+		if p := s.here.find([]byte(o.name)); p != nil && p.st == o.st {
+			p.ran = false
+		}
+	case l.st != nil && l.ran && len(o.cmds) > 0 && len(l.cmds) > 0 && &o.cmds[0] == &l.cmds[0]:
+		l.ran = false
+	}
+}
+
 // decidesPortals reports whether it depends on a command how long portals live: it ends a
 // transaction, or is about a savepoint.
 func decidesPortals(c settings.Command) bool {

@@ -246,7 +246,7 @@ func (s *Session) prepareAll() bool {
 			ok = ok && kind == 'S'
 		}
 		b = b[total:]
-		if !ok || s.seq.defines(s.again, name, len(s.again)-len(b)) != nil {
+		if !ok || s.seq.defines(s.again, name, len(s.again)-len(b)) {
 			continue
 		}
 		st := s.statement(name)

@@ -41,16 +41,20 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 	for i := len(dropped) - 1; i >= 0; i-- {
 		o := &dropped[i]
 		own := o.typ == wire.Parse && o.how != made && o.st != nil
+		ran := failed && i == 0
 		switch {
 		case o.all != nil:
 			s.named = o.all
-		case o.undoes && (own || o.instead != nil) && o.name == "" && failed && i == 0:
+		case o.undoes && (own || o.instead != nil) && o.name == "" && ran:
 			s.putBack("", nil) // Parse begins by removing it
 		case o.undoes:
 			s.putBack(o.name, o.was)
 		}
-		if o.typ == wire.Bind && o.how == made {
+		switch {
+		case o.typ == wire.Bind && o.how == made:
 			s.here.unbind(o.st)
+		case o.typ == wire.Execute && !ran:
+			s.notRun(o)
 		}
 		switch {
 		case held == nil:
@@ -83,11 +87,8 @@ func (s *Session) recycle(st *Statement) {
 	if st == nil || st == s.unnamed || cap(st.body) > roomy {
 		return
 	}
-	if s.latest.st == st {
-		s.latest.st = nil
-	}
-	if s.here.run(st) {
-		return
+	if s.latest.st == st || s.here.run(st) {
+		return // its portal may be executed yet
 	}
 	s.spare = st
 }
@@ -125,7 +126,9 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
 		h.used = true
 	}
-	h.stepped = h.stepped || v.Effects.Has(verdict.Sequences)
+	if v.Effects.Has(verdict.Sequences) {
+		h.stepped, s.stepped = true, true
+	}
 	s.opaque = s.opaque || v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction)
 	s.sweeps = s.sweeps || v.Effects&(verdict.Session|verdict.ResetsSession) != 0
 }

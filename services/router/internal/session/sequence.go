@@ -24,9 +24,10 @@ type sequence struct {
 	// portal may be executed behind it.
 	own, portals bool
 	// parses are its Parse messages, with the place of their names; next is how many
-	// of them have been sent.
+	// of them have been sent, and names where those under a name are if they are many.
 	parses []parsed
 	next   int
+	names  map[string]*named
 }
 
 type parsed struct {
@@ -38,15 +39,52 @@ type parsed struct {
 // parsed notes that the next Parse has been sent.
 func (q *sequence) parsed() { q.next = min(q.next+1, len(q.parses)) }
 
-// defines gives the last Parse under a name before an offset in the sequence at the
-// start of b; nil for none.
-func (q *sequence) defines(b, name []byte, before int) *parsed {
-	for i := len(q.parses) - 1; i >= 0; i-- {
-		if p := &q.parses[i]; p.from < before && bytes.Equal(b[p.from:p.to], name) {
+// few is how many Parses of a sequence are compared one by one with a name.
+const few = 16
+
+// named are the first and the last Parse under a name, of those that are not among the few.
+type named struct{ first, last int }
+
+// add notes a Parse.
+func (q *sequence) add(name []byte, p parsed) {
+	q.parses = append(q.parses, p)
+	n := len(q.parses) - 1
+	if n < few {
+		return
+	}
+	if at := q.names[string(name)]; at != nil {
+		at.last = n
+		return
+	}
+	if q.names == nil {
+		q.names = map[string]*named{}
+	}
+	q.names[string(name)] = &named{n, n}
+}
+
+// latest gives the last Parse under a name in the sequence at the start of b; nil for none.
+func (q *sequence) latest(b, name []byte) *parsed {
+	if at := q.names[string(name)]; at != nil {
+		return &q.parses[at.last]
+	}
+	for i := min(len(q.parses), few) - 1; i >= 0; i-- {
+		if p := &q.parses[i]; bytes.Equal(b[p.from:p.to], name) {
 			return p
 		}
 	}
 	return nil
+}
+
+// defines reports whether there is a Parse under a name before an offset in the sequence
+// at the start of b.
+func (q *sequence) defines(b, name []byte, before int) bool {
+	for i := range min(len(q.parses), few) {
+		if p := &q.parses[i]; p.from < before && bytes.Equal(b[p.from:p.to], name) {
+			return true
+		}
+	}
+	at := q.names[string(name)]
+	return at != nil && q.parses[at.first].from < before
 }
 
 func (q *sequence) reset() {
@@ -160,7 +198,7 @@ func (s *Session) surveyParse(msg []byte) bool {
 		q.hint = q.hint.with(hint)
 	}
 	from := q.scanned + wire.HeaderSize
-	q.parses = append(q.parses, parsed{from, from + len(name), v, hint})
+	q.add(name, parsed{from, from + len(name), v, hint})
 	q.join(v)
 	return true
 }
@@ -214,7 +252,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 	if !ok {
 		return verdict.Unclassified(), true
 	}
-	if p := s.seq.defines(b, name, s.seq.scanned); p != nil {
+	if p := s.seq.latest(b, name); p != nil {
 		s.seq.hint = s.seq.hint.with(p.hint)
 		return p.verdict, true
 	}

@@ -39,7 +39,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	if s.retreating {
 		return s.fromRetreat(b)
 	}
-	if s.retry && s.missing == nil && !s.owed.front().begins {
+	if s.retry && s.missing == nil && s.fromServer == 0 && !s.owed.front().begins {
 		switch p, problem := outlook(b); {
 		case p == dying:
 			s.ServerLost(slot)
@@ -62,12 +62,17 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 	for used < len(b) && s.held[slot].ok {
 		if s.fromServer > 0 {
 			n := min(s.fromServer, len(b)-used)
+			if s.hidden {
+				show(used)
+				shown = used + n
+			}
 			s.fromServer -= n
 			used += n
-			if s.fromServer == 0 && s.owed.front().how == made {
+			if s.fromServer == 0 && s.awaited() {
 				show(used)
 				s.emitMade()
 				s.unblock(0)
+				s.goOn()
 			}
 			continue
 		}
@@ -108,7 +113,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			s.answerBehind()
 		}
 		used += n
-		s.fromServer = total - n
+		s.fromServer, s.hidden = total-n, what != pass
 		if begins && s.retry && s.fromServer == 0 && !s.owed.front().begins && s.held[slot].ok {
 			return used + s.FromServer(slot, b[used:]) // the statement's own answer begins
 		}
@@ -129,7 +134,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			return len(b)
 		}
 		s.unblock(typ)
-		if s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again) {
+		if s.fromServer == 0 && s.awaited() {
 			show(used)
 			s.emitMade()
 			s.unblock(typ)
@@ -141,6 +146,12 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		return len(b)
 	}
 	return used
+}
+
+// awaited reports whether the end of a server message may be what something of the
+// session's own waits for.
+func (s *Session) awaited() bool {
+	return s.owed.front().how == made || s.missing != nil || s.again != nil && s.replayed < len(s.again)
 }
 
 // unblock lets a message go on that waits, once all before it is answered, behind a
@@ -224,7 +235,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return lose
 	}
 	switch {
-	case front.st == nil:
+	case front.st == nil || typ == wire.NoticeResponse:
 	case front.typ == wire.Describe:
 		s.described(&front, typ, msg, all)
 	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
@@ -289,8 +300,10 @@ func (s *Session) completed(of *owed, tag []byte) {
 	h := &s.held[s.at]
 	h.statements.Clear()
 	if discard {
-		s.pins = 0
-		h.used = false
+		if !s.owed.binds() { // otherwise they may be for what comes behind it
+			s.pins = 0
+			h.used, h.stepped, s.stepped = false, false, false
+		}
 		s.set.Clear()
 		s.changed()
 		if s.unnamed != nil && s.unnamed.raw {

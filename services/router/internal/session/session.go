@@ -84,6 +84,9 @@ type Session struct {
 	// pins bind the session to its primary connection.
 	pins pins
 	held [slots]held
+	// stepped says that the session may have moved a sequence since its last DISCARD ALL, on
+	// a connection that it is still offered first.
+	stepped bool
 	// set is what the client has set; parsing identifies that of it which matters when
 	// a statement is parsed. unfit are the backends that have refused to set it.
 	set     settings.Tracker
@@ -175,9 +178,10 @@ type Session struct {
 	written, opaque bool
 
 	// fromClient and fromServer are the rest, in bytes, of a message whose beginning
-	// has been handled. discard says that the client's is not forwarded.
+	// has been handled. discard says that the client's is not forwarded, hidden that the
+	// server's is not shown.
 	fromClient, fromServer int
-	discard                bool
+	discard, hidden        bool
 
 	// again is a copy of the read that is running; replayed is how much of it has been
 	// sent, and retry says that none of its answer has been shown, so that it may run
@@ -280,6 +284,9 @@ func (s *Session) Reset() {
 	s.out = s.out[:0]
 	s.scratch = s.scratch[:0]
 	s.built = s.built[:0]
+	if cap(s.scratch) > roomy {
+		s.scratch = nil
+	}
 	if cap(s.built) > roomy {
 		s.built = nil
 	}

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -47,37 +45,29 @@ func (s *Session) awaitsToken(text []byte) bool {
 // aloneAwaitsToken reports whether a sequence that no server is needed for has to wait.
 func (s *Session) aloneAwaitsToken(seq []byte) bool {
 	var own *settings.Own
-	for at := 0; at < len(seq); {
-		typ, total, _ := wire.Header(seq[at:])
-		msg := seq[at : at+total]
-		if typ == wire.Bind {
+	given := map[string]*settings.Own{}
+	for len(seq) > 0 {
+		typ, total, _ := wire.Header(seq)
+		msg := seq[:total]
+		seq = seq[total:]
+		switch typ {
+		case wire.Parse:
+			name, text, _, _ := splitParse(msg)
+			if l, ok := localOf(text); ok && l.kind == ownParameter {
+				given[string(name)] = l.own
+			}
+		case wire.Bind:
 			_, name, _, _ := splitBind(msg)
-			if o := s.ownOfName(seq, name, at); o != nil && o.Name == override.FenceName {
+			o := given[string(name)]
+			if st := s.statement(name); o == nil && s.isOwn(st) {
+				o = st.local.own
+			}
+			if o != nil && o.Name == override.FenceName {
 				own = o
 			}
 		}
-		at += total
 	}
 	return own != nil && s.awaits(own)
-}
-
-// ownOfName gives what a statement does that the client names at a place of a sequence.
-func (s *Session) ownOfName(seq, name []byte, before int) *settings.Own {
-	var own *settings.Own
-	if st := s.statement(name); s.isOwn(st) {
-		own = st.local.own
-	}
-	for at := 0; at < before; {
-		typ, total, _ := wire.Header(seq[at:])
-		if typ == wire.Parse {
-			n, text, _, _ := splitParse(seq[at : at+total])
-			if l, ok := localOf(text); ok && bytes.Equal(n, name) && l.kind == ownParameter {
-				own = l.own
-			}
-		}
-		at += total
-	}
-	return own
 }
 
 // awaits begins to wait for what the statement needs, and reports whether it does.

@@ -88,7 +88,6 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		s.seq.parsed()
 		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
 	case len(name) > maxName:
-		s.seq.parsed()
 		return s.parseBlindly(len(msg), msg, all, at, run)
 	case len(name) > 0 && s.owed.unsettled(namedScope):
 		return s.wait()
@@ -182,6 +181,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	case s.owed.unsettled(namedScope):
 		return s.wait()
 	}
+	s.seq.parsed()
 	s.bind(pinExtended)
 	s.effects(unlooked(), nil)
 	o := owed{typ: wire.Parse}

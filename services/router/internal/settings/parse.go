@@ -159,6 +159,12 @@ func (p *parser) identifier() (string, bool) {
 	return "", false
 }
 
+// short reads a name that servers do not cut: two that are one there would be two here.
+func (p *parser) short() (string, bool) {
+	name, ok := p.identifier()
+	return name, ok && len(name) <= maxName
+}
+
 // unescaped gives what is between the quotes of U&"…" or U&'…' in which no character is
 // escaped; others are not understood.
 func unescaped(src []byte) (string, bool) {
@@ -204,12 +210,12 @@ func (p *parser) command() (Command, bool) {
 	case p.word("release"):
 		return p.savepoint(Release)
 	case p.word("listen"):
-		name, ok := p.identifier()
+		name, ok := p.short()
 		return Command{Kind: Listen, Name: name}, ok && len(p.toks) == 0
 	case len(p.toks) == 2 && p.is(p.toks[1], "*") && p.word("unlisten"):
 		return Command{Kind: Unlisten}, true
 	case p.word("unlisten"):
-		name, ok := p.identifier()
+		name, ok := p.short()
 		return Command{Kind: Unlisten, Name: name}, ok && len(p.toks) == 0
 	}
 	return Command{}, false
@@ -220,6 +226,6 @@ func (p *parser) savepoint(k Kind) (Command, bool) {
 	if len(p.toks) > 1 {
 		p.word("savepoint")
 	}
-	name, ok := p.identifier()
+	name, ok := p.short()
 	return Command{Kind: k, Name: name}, ok && len(p.toks) == 0
 }

@@ -193,6 +193,7 @@ func TestParse(t *testing.T) {
 
 // TestNotParsed has what is left to the connection that it ran on.
 func TestNotParsed(t *testing.T) {
+	long := strings.Repeat("x", maxName+1) // servers cut it
 	for _, text := range []string{
 		`SET client_encoding = 'LATIN1'`, `SET NAMES 'LATIN1'`, `SET standard_conforming_strings = off`, `SET backslash_quote = on`,
 		`SET SESSION AUTHORIZATION app`, `SET LOCAL SESSION AUTHORIZATION app`, `SET session_authorization = app`, `RESET SESSION AUTHORIZATION`,
@@ -201,6 +202,7 @@ func TestNotParsed(t *testing.T) {
 		`SET pgpilot.route = 'primary'`, `SET work_mem FROM CURRENT`, `SET work_mem = 1; SELECT 1`, `SELECT 1`, `SET`, `SET x`, `SET x =`,
 		`SET ROLE`, `SET TIME ZONE`, `RESET`, `RESET a b`, ``, `;`, `SAVEPOINT`, `SET x = 'open`,
 		`SET x = 1 /*`, `SET ` + strings.Repeat("x", MaxText) + ` = 1`, `LISTEN`, `LISTEN a b`, `UNLISTEN`, `UNLISTEN a, b`, `DISCARD ALL`, `COMMENT ON TABLE t IS 'x'`, `PREPARE x AS SELECT 1`,
+		`SAVEPOINT ` + long, `ROLLBACK TO ` + long, `RELEASE "` + long + `"`, `LISTEN ` + long, `UNLISTEN ` + long, `SAVEPOINT ` + strings.Repeat("é", 32),
 	} {
 		if cs, ok := Parse([]byte(text)); ok {
 			t.Errorf("%s is read as %s", text, show(cs))
