@@ -74,8 +74,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 				}
 				cmd := exec.CommandContext(timeout(t), filepath.Join(bin, service), "-config", file)
 				out, err := cmd.CombinedOutput()
-				if code := cmd.ProcessState.ExitCode(); code != 2 {
-					t.Errorf("exit code %d (%v), want 2", code, err)
+				if code := cmd.ProcessState.ExitCode(); code != 78 {
+					t.Errorf("exit code %d (%v), want 78", code, err)
 				}
 				if !strings.Contains(string(out), c.says) {
 					t.Errorf("it says %q, which does not name %q", out, c.says)

@@ -133,3 +133,23 @@ func TestUserIsMade(t *testing.T) {
 		t.Errorf("users: %q, %v", passwd, err)
 	}
 }
+
+// A port that is taken for a while must not end a service for good, and neither must a panic,
+// which ends a Go program with 2. Only a configuration that is refused does.
+func TestOnlyARefusedConfigurationEndsAService(t *testing.T) {
+	text, err := os.ReadFile("pgpilot-.service.d/10-common.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			settings[key] = value
+		}
+	}
+	for key, want := range map[string]string{"StartLimitIntervalSec": "0", "StartLimitBurst": "", "Restart": "always", "RestartPreventExitStatus": "78"} {
+		if settings[key] != want {
+			t.Errorf("%s=%s, want %q", key, settings[key], want)
+		}
+	}
+}

@@ -12,7 +12,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/procfs"
 
 	"github.com/pgpilot/pgpilot/libs/lab"
 )
@@ -137,63 +136,6 @@ func (r *run) count(all map[string]*dto.MetricFamily, least map[string]int) {
 			}
 		}
 	}
-}
-
-// watchMemory waits for the time and says how the router's memory has changed over its
-// last half: what is resident, what of that is its own (not pages of the program, which
-// come in as they are needed first), and what of that is used by the heap.
-func (r *run) watchMemory(d time.Duration) string {
-	resident, own, heap := trend{name: "resident"}, trend{name: "its own"}, trend{name: "heap in use"}
-	start := time.Now()
-	for n := 0; time.Since(start) < d && r.pause(min(250*time.Millisecond, d)); n++ {
-		at := time.Since(start).Minutes()
-		p, err := procfs.NewProc(r.pilot.Service("router", 1).Pid())
-		if err != nil {
-			r.Fatal(err)
-		}
-		status, err := p.NewStatus()
-		if err != nil {
-			r.Fatal(err)
-		}
-		resident.add(at, float64(status.VmRSS))
-		own.add(at, float64(status.RssAnon))
-		if n%8 == 0 {
-			heap.add(at, float64(sum(r.metrics()["go_memstats_heap_inuse_bytes"], "service", "router")))
-		}
-	}
-	return resident.String() + "; " + own.String() + "; " + heap.String()
-}
-
-// trend is a quantity of memory over time: minutes and megabytes.
-type trend struct {
-	name     string
-	at, size []float64
-}
-
-func (t *trend) add(at, bytes float64) {
-	t.at, t.size = append(t.at, at), append(t.size, bytes/(1<<20))
-}
-
-// String tells of the last half.
-func (t *trend) String() string {
-	at, size := t.at[len(t.at)/2:], t.size[len(t.size)/2:]
-	slope, mean := fit(at, size)
-	span := at[len(at)-1] - at[0]
-	return fmt.Sprintf("%s %.2f MB, over the last half %+.3f MB a minute (%+.1f %% in %.1f minutes)", t.name, mean, slope, 100*slope*span/mean, span)
-}
-
-// fit gives the slope of the line of least squares, and the mean.
-func fit(x, y []float64) (slope, mean float64) {
-	var mx, my, xy, xx float64
-	for i := range x {
-		mx += x[i] / float64(len(x))
-		my += y[i] / float64(len(y))
-	}
-	for i := range x {
-		xy += (x[i] - mx) * (y[i] - my)
-		xx += (x[i] - mx) * (x[i] - mx)
-	}
-	return xy / max(xx, 1e-9), my
 }
 
 // clean looks for what sessions may have left in pooled connections.

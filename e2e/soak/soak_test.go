@@ -20,6 +20,7 @@ var (
 	long    = flag.Duration("for", 30*time.Second, "how long, both pool modes together")
 	seed    = flag.Uint64("seed", 1, "what is done by chance")
 	clients = flag.Int("clients", 12, "clients at a time")
+	heaps   = flag.String("profiles", "", "folder for heap profiles of the router, of the middle and the end")
 )
 
 const (
@@ -69,6 +70,7 @@ func TestSoak(t *testing.T) {
 				c.Pool.AcquireTimeout = config.Duration(patience)
 				c.Routing.ReadFunctions = []string{"pg_catalog.current_setting"} // asked only for settings of the session
 				c.Health.Interval = config.Duration(200 * time.Millisecond)
+				c.Observability.Pprof = *heaps != ""
 			}})
 			r.soak(*long / 2)
 		})
@@ -92,7 +94,7 @@ func (r *run) soak(d time.Duration) {
 	r.Logf("seed %d, %v, %d clients: %d answers checked, %d of them of replicas; acts %v; errors to be expected %v",
 		*seed, d, *clients, r.checked.Load(), r.onRead.Load(), r.acts, r.problems)
 	r.Logf("before %v, after %v", before, after)
-	r.Logf("router's memory: %s", memory)
+	memory.judge(r.T, d)
 	for what, n := range after {
 		if n > before[what]+slack {
 			r.Errorf("%s: %d before, %d after", what, before[what], n)

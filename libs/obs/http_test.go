@@ -26,7 +26,7 @@ func TestHandler(t *testing.T) {
 	}{
 		{false, "GET", "/healthz", 200, []string{"ok\n"}},
 		{false, "GET", "/readyz", 200, []string{`"ready":true`}},
-		{false, "GET", "/metrics", 200, []string{"pgpilot_test 42", `pgpilot_build_info{version="v1.2.3"} 1`, "go_goroutines ", "process_open_fds "}},
+		{false, "GET", "/metrics", 200, []string{"pgpilot_test 42", `pgpilot_build_info{version="v1.2.3"} 1`, "go_goroutines ", "go_gc_heap_live_bytes ", "process_open_fds "}},
 		{false, "POST", "/metrics", 405, nil},
 		{false, "GET", "/debug/pprof/", 404, nil},
 		{false, "GET", "/", 404, nil},
@@ -36,7 +36,9 @@ func TestHandler(t *testing.T) {
 	}
 	for _, tt := range tests {
 		w := httptest.NewRecorder()
-		Handler(reg, health, tt.pprof).ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
+		r := httptest.NewRequest(tt.method, tt.path, nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		Handler(reg, health, tt.pprof).ServeHTTP(w, r)
 		if w.Code != tt.code {
 			t.Errorf("%s %s: got %d, want %d", tt.method, tt.path, w.Code, tt.code)
 		}

@@ -1,6 +1,8 @@
 package obs
 
 import (
+	"regexp"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
@@ -14,8 +16,10 @@ func NewRegistry(version string) *prometheus.Registry {
 		Help: "Always 1; the label is the version of this build.",
 	}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
+	// What the heap had at the last collection. Its size between two of them tells little.
+	alive := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
 	reg.MustRegister(
-		collectors.NewGoCollector(),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(alive)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		build,
 	)

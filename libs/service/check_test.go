@@ -17,7 +17,7 @@ import (
 // check runs the service's program with -check.
 func (f folder) check(args ...string) (code int, said string) {
 	var out logs
-	code = run(context.Background(), append([]string{"-config", f.config(), "-check"}, args...), io.Discard, &out, rundir.Router, nil)
+	code = run(context.Background(), append([]string{"-config", f.config(), "-check"}, args...), io.Discard, &out, Service{Name: rundir.Router})
 	return code, out.String()
 }
 

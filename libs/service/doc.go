@@ -2,7 +2,7 @@
 // configuration, the run directory, the logger, the metrics and health socket,
 // signals and reloads. A service's main is one line:
 //
-//	func main() { os.Exit(service.Main(rundir.Router, serve)) }
+//	func main() { os.Exit(service.Main(service.Service{Name: rundir.Router, Check: check, Serve: serve})) }
 //
 // Order of start: flags, configuration, run directory, claim of the instance's
 // names, HTTP socket, configuration watch, then the service's own serve function.
@@ -20,5 +20,7 @@
 // the service's program.
 //
 // Signals: SIGTERM and SIGINT end the context that serve got, a second one ends
-// the process at once; SIGHUP reads the configuration again.
+// the process at once; SIGHUP reads the configuration again, as soon as there is something
+// to reload. A configuration is passed on only if the service's Check can read all that it
+// names: the service takes it as a whole or not at all.
 package service

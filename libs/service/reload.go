@@ -23,23 +23,33 @@ import (
 // renames and changes modes in several steps.
 const settle = 100 * time.Millisecond
 
+// mended is how often it is looked whether what a refused configuration names, such as the
+// file of a password, can be used by now.
+const mended = time.Second
+
 // reloader reads the configuration again when asked or when the file changes, and
 // passes it on if it is valid.
 type reloader struct {
 	path    string
 	current atomic.Pointer[config.Config]
+	// check says whether the service can take a configuration; nil: any.
+	check   func(*config.Config) error
 	out     chan *config.Config // holds one: the latest
 	asked   chan struct{}
 	results *prometheus.CounterVec
 	refused prometheus.Gauge
 	// why is what is wrong with the file as it is, nil if nothing is.
 	why atomic.Pointer[error]
-	log *slog.Logger
+	// owed says that a reload was asked for and refused for what the file names; the
+	// watching goroutine's.
+	owed bool
+	log  *slog.Logger
 }
 
-func newReloader(path string, current *config.Config, reg *prometheus.Registry, log *slog.Logger) *reloader {
+func newReloader(path string, current *config.Config, check func(*config.Config) error, reg *prometheus.Registry, log *slog.Logger) *reloader {
 	r := &reloader{
 		path:  path,
+		check: check,
 		out:   make(chan *config.Config, 1),
 		asked: make(chan struct{}, 1),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -68,6 +78,9 @@ func (r *reloader) refusal() string {
 	}
 	if fixed := (*config.FixedError)(nil); errors.As(*why, &fixed) {
 		return "an earlier configuration is in force until the next start: " + fixed.Error()
+	}
+	if unusable := (*unusableError)(nil); errors.As(*why, &unusable) {
+		return "an earlier configuration is in force until what the new one names can be used: " + unusable.Error()
 	}
 	return "an earlier configuration is in force and the next start would fail: " + (*why).Error()
 }
@@ -104,6 +117,8 @@ func (r *reloader) watch(ctx context.Context) {
 	// The first look catches a change between the start and the watch.
 	look := time.NewTimer(settle)
 	defer look.Stop()
+	again := time.NewTicker(mended)
+	defer again.Stop()
 	pending := true
 	var seen []byte
 	for {
@@ -127,21 +142,43 @@ func (r *reloader) watch(ctx context.Context) {
 			}
 			seen = data
 			r.load(false)
+		case <-again.C:
+			if why := r.why.Load(); why != nil && errors.As(*why, new(*unusableError)) {
+				r.load(false)
+			}
 		case <-r.asked:
 			r.load(true)
 		}
 	}
 }
 
+// unusableError says that something that a valid configuration names, such as the file of
+// a password, cannot be used.
+type unusableError struct{ err error }
+
+func (e *unusableError) Error() string { return e.err.Error() }
+func (e *unusableError) Unwrap() error { return e.err }
+
 // load reads the file and passes it on, or says why not. Unless it was asked
-// for, a configuration that means the same as the present one is no news.
+// for, a configuration that means the same as the present one is no news. One that the
+// service could take only in part is refused as a whole.
 func (r *reloader) load(asked bool) {
+	due := asked || r.owed
 	next, err := config.Load(r.path)
 	var changed []string
 	if err == nil {
 		changed, err = config.Changes(r.current.Load(), next)
 	}
+	if err == nil && r.check != nil && (due || len(changed) > 0) {
+		if wrong := r.check(next); wrong != nil {
+			err = &unusableError{wrong}
+			r.owed = due
+		}
+	}
 	if err != nil {
+		if was := r.why.Load(); !asked && was != nil && (*was).Error() == err.Error() {
+			return // looked at again, and told before
+		}
 		r.why.Store(&err)
 		r.refused.Set(1)
 		r.results.WithLabelValues("refused").Inc()
@@ -150,9 +187,10 @@ func (r *reloader) load(asked bool) {
 	}
 	r.why.Store(nil)
 	r.refused.Set(0)
-	if len(changed) == 0 && !asked {
+	if len(changed) == 0 && !due {
 		return
 	}
+	r.owed = false
 	r.current.Store(next)
 	select {
 	case <-r.out:

@@ -2,7 +2,9 @@ package service
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,6 +115,64 @@ func TestTheLatestReloadWins(t *testing.T) {
 		t.Errorf("pool.max_size is %d, want the latest, 13", c.Pool.MaxSize)
 	}
 	r.none(t)
+	r.stop()
+	r.release <- nil
+	<-r.code
+}
+
+// A configuration of which the service could take only a part is refused as a whole, and
+// taken as soon as what it names is there, without being asked again.
+func TestWhatAConfigurationNamesMustBeThere(t *testing.T) {
+	f := newFolder(t)
+	f.write("")
+	password := filepath.Join(f.path, "password")
+	r := f.startChecked(func(c *config.Config) error {
+		_, err := c.Monitor.Secret()
+		return err
+	})
+	counted := func(ok, refused string) func() bool {
+		return func() bool {
+			_, body := f.get("router.1", "/metrics")
+			return strings.Contains(body, `pgpilot_config_reloads_total{result="ok"} `+ok+"\n") &&
+				strings.Contains(body, `pgpilot_config_reloads_total{result="refused"} `+refused+"\n")
+		}
+	}
+	put := func() {
+		t.Helper()
+		if err := os.WriteFile(password+".new", []byte("secret\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(password+".new", password); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.write(`, "routing": {"all_to_primary": true}, "monitor": {"user": "m", "password_file": "` + password + `"}`)
+	f.eventually("it is refused", counted("0", "1"))
+	r.none(t)
+	if _, body := f.get("router.1", "/config"); !strings.Contains(body, `"all_to_primary": false`) {
+		t.Errorf("shown as in force:\n%s", body)
+	}
+	if _, body := f.get("router.1", "/readyz"); !strings.Contains(body, "until what the new one names can be used") || !strings.Contains(body, password) {
+		t.Errorf("/readyz says %s", body)
+	}
+	put()
+	if c := r.next(t); !c.Routing.AllToPrimary {
+		t.Error("it is not the new configuration that is taken")
+	}
+	f.eventually("it is counted once", counted("1", "1"))
+
+	// The same file is read again at SIGHUP, and what it names too.
+	if err := os.Remove(password); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("the reload is refused", counted("1", "2"))
+	r.none(t)
+	put()
+	r.next(t)
+	f.eventually("the reload is made up for", counted("2", "2"))
 	r.stop()
 	r.release <- nil
 	<-r.code

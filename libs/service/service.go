@@ -20,26 +20,44 @@ import (
 )
 
 // Exit codes. A process that ended with exitUsage ends the same way when it is
-// started again unchanged.
+// started again unchanged. It is EX_CONFIG of sysexits.h(3head): 2 is also how a Go
+// program ends that panics, and that one is to be started again.
 const (
 	exitClean = 0
 	exitError = 1
-	exitUsage = 2
+	exitUsage = 78
 )
 
 var errStopping = errors.New("shutting down")
 
+// Service is what is to be run.
+type Service struct {
+	// Name of the service, such as rundir.Router.
+	Name string
+	// Check says whether the service can take a new configuration: it reads the passwords,
+	// certificates and keys that this service needs of it, and changes nothing. One with
+	// which it fails is refused. nil: the service reads none.
+	Check func(*config.Config) error
+	// Serve does the service's work. Its context ends at SIGTERM or SIGINT; it then
+	// finishes what it must and returns nil or the context's error.
+	Serve func(ctx context.Context, env *Env) error
+}
+
 // Main runs a service until it is done or the process is told to stop, and gives
-// the exit code: 0 after a clean end, 1 after a failure, 2 when the flags or the
-// configuration are at fault. The context given to serve ends at SIGTERM or
-// SIGINT; serve then finishes what it must and returns nil or the context's
-// error.
-func Main(name string, serve func(ctx context.Context, env *Env) error) int {
-	return run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, name, serve)
+// the exit code: 0 after a clean end, 1 after a failure, 78 when the flags or the
+// configuration are at fault.
+func Main(s Service) int {
+	return run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, s)
 }
 
 // run is Main with its surroundings passed in; the end of ctx stands for SIGTERM.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer, name string, serve func(context.Context, *Env) error) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, s Service) int {
+	// Before all else: it would end the process. What was sent meanwhile is acted on once
+	// there is something to reload.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	name := s.Name
 	o, err := parseFlags(name, args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -69,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, name stri
 		return exitUsage
 	}
 	log := obs.NewLogger(stderr, cfg.Observability.LogFormat, o.level).With(obs.KeyService, name)
-	if err := start(ctx, o, cfg, log, name, serve); err != nil {
+	if err := start(ctx, o, cfg, log, s, hangups); err != nil {
 		log.Error("service failed", obs.KeyError, err)
 		return exitError
 	}
@@ -77,12 +95,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, name stri
 }
 
 // start opens what the service needs, runs it, and closes everything in reverse.
-func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger, name string, serve func(context.Context, *Env) error) (err error) {
+func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger, s Service, hangups <-chan os.Signal) (err error) {
+	ends := make(chan os.Signal, 4)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(ends)
 	dir, err := rundir.Open(cfg.RunDir)
 	if err != nil {
 		return err
 	}
-	claim, err := dir.Claim(name, o.id)
+	claim, err := dir.Claim(s.Name, o.id)
 	if err != nil {
 		return err
 	}
@@ -109,13 +130,9 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 		Health:  obs.NewHealth(),
 		Version: Version(),
 	}
-	reload := newReloader(o.config, cfg, env.Metrics, log)
+	reload := newReloader(o.config, cfg, s.Check, env.Metrics, log)
 	env.Reloads = reload.out
 	env.Health.Note("configuration", reload.refusal)
-
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(signals)
 
 	// Two contexts: serve's ends first, and only when it has returned do the
 	// goroutines around it.
@@ -142,12 +159,12 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 	}
 	wg.Go(func() { claim.Keep(around, log) })
 	wg.Go(func() { reload.watch(around) })
-	wg.Go(func() { heed(around, signals, reload, stopServing, log) })
+	wg.Go(func() { heed(around, ends, hangups, reload, stopServing, log) })
 	wg.Go(func() { announce(serving, env.Health, log) })
 
 	log.Info("starting", obs.KeyVersion, env.Version, obs.KeyPath, o.config)
 	log.Debug("configuration", obs.KeyConfig, cfg)
-	err = serve(serving, env)
+	err = s.Serve(serving, env)
 	if cause := context.Cause(serving); cause != nil {
 		if errors.Is(err, serving.Err()) {
 			err = nil // the answer to being told to stop
@@ -161,16 +178,16 @@ func start(ctx context.Context, o options, cfg *config.Config, log *slog.Logger,
 }
 
 // heed acts on signals until ctx ends.
-func heed(ctx context.Context, signals <-chan os.Signal, reload *reloader, stop context.CancelCauseFunc, log *slog.Logger) {
+func heed(ctx context.Context, ends, hangups <-chan os.Signal, reload *reloader, stop context.CancelCauseFunc, log *slog.Logger) {
 	stopping := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case s := <-signals:
+		case <-hangups:
+			reload.request()
+		case s := <-ends:
 			switch {
-			case s == syscall.SIGHUP:
-				reload.request()
 			case stopping:
 				log.Error("ending at once", obs.KeySignal, s.String())
 				os.Exit(exitError)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -135,15 +136,21 @@ type running struct {
 // start runs a service up to its serve function.
 func (f folder) start(args ...string) *running {
 	f.t.Helper()
+	return f.startChecked(nil, args...)
+}
+
+// startChecked is start of a service that checks configurations.
+func (f folder) startChecked(check func(*config.Config) error, args ...string) *running {
+	f.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{stop: stop, release: make(chan error, 1), code: make(chan int, 1), logs: &logs{}}
 	envs := make(chan *Env, 1)
 	go func() {
-		r.code <- run(ctx, append([]string{"-config", f.config()}, args...), io.Discard, r.logs, rundir.Router, func(ctx context.Context, env *Env) error {
+		r.code <- run(ctx, append([]string{"-config", f.config()}, args...), io.Discard, r.logs, Service{Name: rundir.Router, Check: check, Serve: func(ctx context.Context, env *Env) error {
 			envs <- env
 			<-ctx.Done()
 			return <-r.release
-		})
+		}})
 	}()
 	select {
 	case r.env = <-envs:
@@ -224,7 +231,7 @@ func TestInstancesOfOneService(t *testing.T) {
 		t.Errorf("/debug/pprof/: %d", code)
 	}
 	var out logs
-	code := run(context.Background(), []string{"-config", f.config(), "-id", "blue"}, io.Discard, &out, rundir.Router, nil)
+	code := run(context.Background(), []string{"-config", f.config(), "-id", "blue"}, io.Discard, &out, Service{Name: rundir.Router})
 	if code != exitError || !strings.Contains(out.String(), "already running") {
 		t.Errorf("a second blue: code %d\n%s", code, &out)
 	}
@@ -251,7 +258,7 @@ func TestPagesOnAPort(t *testing.T) {
 	address := l.Addr().String()
 
 	var out logs
-	code := run(context.Background(), []string{"-config", f.config(), "-http", address}, io.Discard, &out, rundir.Router, nil)
+	code := run(context.Background(), []string{"-config", f.config(), "-http", address}, io.Discard, &out, Service{Name: rundir.Router})
 	if code != exitError || !strings.Contains(out.String(), "serve -http: listen tcp "+address) {
 		t.Errorf("a port that is taken: code %d\n%s", code, &out)
 	}
@@ -297,9 +304,9 @@ func TestAServiceThatFails(t *testing.T) {
 	f := newFolder(t)
 	f.write("")
 	var out logs
-	code := run(context.Background(), []string{"-config", f.config()}, io.Discard, &out, rundir.Router, func(context.Context, *Env) error {
+	code := run(context.Background(), []string{"-config", f.config()}, io.Discard, &out, Service{Name: rundir.Router, Serve: func(context.Context, *Env) error {
 		return errors.New("listen on port 1: taken")
-	})
+	}})
 	if code != exitError || !strings.Contains(out.String(), "listen on port 1: taken") {
 		t.Errorf("code %d\n%s", code, &out)
 	}
@@ -339,7 +346,7 @@ func TestUsage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var stdout, stderr logs
-		code := run(context.Background(), tt.args, &stdout, &stderr, rundir.Router, nil)
+		code := run(context.Background(), tt.args, &stdout, &stderr, Service{Name: rundir.Router})
 		if code != tt.code || stdout.String() != tt.stdout || !strings.Contains(stderr.String(), tt.stderr) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", tt.name, code, &stdout, &stderr)
 		}

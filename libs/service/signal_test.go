@@ -20,7 +20,7 @@ const childMode = "PGPILOT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childMode); mode != "" {
-		os.Exit(Main(rundir.Classifier, func(ctx context.Context, env *Env) error {
+		os.Exit(Main(Service{Name: rundir.Classifier, Serve: func(ctx context.Context, env *Env) error {
 			env.Health.Ready()
 			for {
 				select {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 					return ctx.Err()
 				}
 			}
-		}))
+		}}))
 	}
 	os.Exit(m.Run())
 }
@@ -134,6 +134,40 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	c.expect("msg=stuck")
 	c.signal(syscall.SIGTERM)
 	if code := c.wait(); code != exitError {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A reload that is asked for while the service starts does not end it, and takes place.
+func TestHangupDuringTheStart(t *testing.T) {
+	f := newFolder(t)
+	f.write(`, "pool": {"max_size": 7}`)
+	text, err := os.ReadFile(f.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(f.config()); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(f.config(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := f.spawn("obedient")
+	pipe, err := os.OpenFile(f.config(), os.O_WRONLY, 0) // waits until the process reads its configuration
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.signal(syscall.SIGHUP)
+	f.write(`, "pool": {"max_size": 7}`)
+	if _, err := pipe.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.expect("msg=applied service=classifier instance=1 count=7")
+	c.signal(syscall.SIGTERM)
+	if code := c.wait(); code != exitClean {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -13,5 +13,5 @@ func main() {
 	if parse.IsWorker(os.Args) {
 		os.Exit(parse.Serve(os.Args, parse.C))
 	}
-	os.Exit(service.Main(rundir.Classifier, serve))
+	os.Exit(service.Main(service.Service{Name: rundir.Classifier, Check: check, Serve: serve}))
 }

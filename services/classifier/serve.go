@@ -170,6 +170,15 @@ func openLibrary(env *service.Env, workers *parse.Pool, changed func(database st
 	}), nil
 }
 
+// check says whether the classifier can take a configuration.
+func check(cfg *config.Config) error {
+	if _, err := cfg.Monitor.Secret(); err != nil {
+		return err
+	}
+	_, err := monitorLogin(cfg)
+	return err
+}
+
 func monitorLogin(cfg *config.Config) (catalog.Login, error) {
 	l := catalog.Login{Monitor: cfg.Monitor}
 	for _, b := range cfg.Backends() {

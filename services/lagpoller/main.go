@@ -7,6 +7,9 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/service"
+	"github.com/pgpilot/pgpilot/services/lagpoller/internal/poll"
 )
 
-func main() { os.Exit(service.Main(rundir.Lagpoller, serve)) }
+func main() {
+	os.Exit(service.Main(service.Service{Name: rundir.Lagpoller, Check: poll.Check, Serve: serve}))
+}

@@ -23,7 +23,9 @@ import (
 	"github.com/pgpilot/pgpilot/services/listener/internal/sibling"
 )
 
-func main() { os.Exit(service.Main(rundir.Listener, serve)) }
+func main() {
+	os.Exit(service.Main(service.Service{Name: rundir.Listener, Check: check, Serve: serve}))
+}
 
 // saltSecret names the secret in the run directory that the users' salts come from.
 const saltSecret = "scram.key"
@@ -122,6 +124,17 @@ func policyOf(cfg *config.Config, secret []byte) (login.Policy, error) {
 	return login.Policy{Book: book, TLS: secure, Timeout: cfg.Limits.LoginTimeout.D()}, nil
 }
 
+// check says whether the listener can take a configuration.
+func check(cfg *config.Config) error {
+	for i := range cfg.Users {
+		if _, err := cfg.Users[i].Secret(); err != nil {
+			return err
+		}
+	}
+	_, err := encryption.New(cfg.TLS)
+	return err
+}
+
 // reload takes new configurations until ctx ends.
 func reload(ctx context.Context, env *service.Env, secret []byte, clients *ledger.Ledger, gate *login.Gate) {
 	for {
@@ -130,7 +143,7 @@ func reload(ctx context.Context, env *service.Env, secret []byte, clients *ledge
 			return
 		case cfg := <-env.Reloads:
 			policy, err := policyOf(cfg, secret)
-			if err != nil {
+			if err != nil { // what check has read a moment before is gone
 				env.Log.Error("users and certificates stay as they were", obs.KeyError, err)
 				continue
 			}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/service"
+	"github.com/pgpilot/pgpilot/services/router/internal/engine"
 )
 
-func main() { os.Exit(service.Main(rundir.Router, serve)) }
+func main() {
+	os.Exit(service.Main(service.Service{Name: rundir.Router, Check: engine.Check, Serve: serve}))
+}

@@ -1,3 +1,3 @@
-// Package handofftest makes the kernel refuse to pass descriptors, for tests of those who
-// pass them.
+// Package handofftest has the connections whose descriptors are passed, and makes the kernel
+// refuse to pass them, for tests of those who do.
 package handofftest

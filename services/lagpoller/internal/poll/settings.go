@@ -53,6 +53,17 @@ func SettingsOf(c *config.Config) Settings {
 	}
 }
 
+// Check says whether a lagpoller can take a configuration.
+func Check(c *config.Config) error {
+	s := SettingsOf(c)
+	for _, b := range c.Backends() {
+		if _, err := s.target(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // target gives where and as whom to log in. Password and certificates are read anew
 // each time: their files may have changed.
 func (s Settings) target(b config.Backend) (probe.Target, error) {

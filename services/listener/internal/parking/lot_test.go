@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 )
 
 const patience = 30 * time.Second
@@ -41,12 +43,7 @@ func newStage(t *testing.T) *stage {
 // pair gives both ends of a connection.
 func (s *stage) pair() (near, far int) {
 	s.t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = unix.Close(fds[0]) })
-	return fds[0], fds[1]
+	return handofftest.Ends(s.t)
 }
 
 func send(t *testing.T, fd int, what string) {

@@ -70,6 +70,19 @@ func (s *stage) relative(id string) <-chan *talk {
 	return talks
 }
 
+// gives has a router that stops leave a session with the listener, which stops as well, and
+// gives the conversation in which another one is offered the session, those that follow, and
+// the client's end.
+func (s *stage) gives(change func(*handoff.Record)) (talks <-chan *talk, offer *talk, client int) {
+	s.t.Helper()
+	talks = s.relative("2")
+	a := s.router("a", "x")
+	a.stops()
+	client, _ = a.gives("x", handoff.TypeAck, change)
+	s.Refuse()
+	return talks, s.next(talks, handoff.TypeSession), client
+}
+
 // next waits for a conversation about something.
 func (s *stage) next(talks <-chan *talk, about handoff.Type) *talk {
 	s.t.Helper()
@@ -286,12 +299,7 @@ func TestSessionsAreNotKeptFromOthersByAListenerThatHangs(t *testing.T) {
 // One for a session that nobody else takes is kept for what its client has sent.
 func TestCancelRequestsForSessionsThatNobodyTakes(t *testing.T) {
 	s := newStage(t)
-	talks := s.relative("2")
-	a := s.router("a", "x")
-	a.stops()
-	a.gives("x", handoff.TypeAck, nil)
-	s.Refuse()
-	offer := s.next(talks, handoff.TypeSession)
+	talks, offer, _ := s.gives(nil)
 	over := s.cancels()
 	s.await("the request has come", func() bool { return s.offering(1) == 1 })
 	offer.answer(handoff.TypeRefuse)
@@ -317,12 +325,7 @@ func TestCancelRequestsForSessionsThatNobodyTakes(t *testing.T) {
 // One for a session whose client has sent nothing is over at once, and stops nothing.
 func TestCancelRequestsForIdleSessionsThatAreGiven(t *testing.T) {
 	s := newStage(t)
-	talks := s.relative("2")
-	a := s.router("a", "x")
-	a.stops()
-	client, _ := a.gives("x", handoff.TypeAck, idle)
-	s.Refuse()
-	offer := s.next(talks, handoff.TypeSession)
+	talks, offer, client := s.gives(idle)
 	if !<-s.cancels() {
 		t.Error("its session is not found")
 	}
@@ -341,12 +344,7 @@ func TestCancelRequestsForIdleSessionsThatAreGiven(t *testing.T) {
 // A session that is told to end while another listener is being offered it ends there.
 func TestSessionsThatAreGivenEnd(t *testing.T) {
 	s := newStage(t)
-	talks := s.relative("2")
-	a := s.router("a", "x")
-	a.stops()
-	a.gives("x", handoff.TypeAck, nil)
-	s.Refuse()
-	offer := s.next(talks, handoff.TypeSession)
+	talks, offer, _ := s.gives(nil)
 	s.Leave(t.Context(), []string{"x"})
 	s.next(talks, handoff.TypeLeave) // which came too early for it
 	offer.answer(handoff.TypeAck)

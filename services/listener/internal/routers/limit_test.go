@@ -18,11 +18,8 @@ import (
 func TestSessionsWhenTooMuchIsOnItsWay(t *testing.T) {
 	s := newStage(t)
 	b := s.router("b", "x")
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer handoff.CloseFDs(pair[:])
+	client, far := handofftest.Ends(t)
+	defer unix.Close(far)
 	postponed := func() float64 { return testutil.ToFloat64(s.metrics.handovers.WithLabelValues(string(postponed))) }
 	t.Run("for good", func(t *testing.T) {
 		release := handofftest.Crowd(t)
@@ -34,7 +31,7 @@ func TestSessionsWhenTooMuchIsOnItsWay(t *testing.T) {
 			s.await("it has been tried", func() bool { return postponed() > 1 })
 			stop()
 		}()
-		if err := s.HandOver(ctx, &handoff.Record{Session: "y", User: "u", Database: "d"}, pair[0]); !errors.Is(err, ErrNoRouter) {
+		if err := s.HandOver(ctx, &handoff.Record{Session: "y", User: "u", Database: "d"}, client); !errors.Is(err, ErrNoRouter) {
 			t.Errorf("%v, want %v", err, ErrNoRouter)
 		}
 		<-done
@@ -50,7 +47,7 @@ func TestSessionsWhenTooMuchIsOnItsWay(t *testing.T) {
 			release()
 			b.takes()
 		}()
-		if err := s.HandOver(t.Context(), &handoff.Record{Session: "y", User: "u", Database: "d"}, pair[0]); err != nil {
+		if err := s.HandOver(t.Context(), &handoff.Record{Session: "y", User: "u", Database: "d"}, client); err != nil {
 			t.Error(err)
 		}
 		<-done

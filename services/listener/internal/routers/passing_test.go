@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 )
 
 // newer makes of a record one of the next version, with fields that this one lacks.
@@ -176,11 +177,8 @@ func TestRefusedSessionsAreOfferedAgain(t *testing.T) {
 func TestImpatienceLeavesTheConnection(t *testing.T) {
 	s := newStage(t)
 	b := s.router("b")
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer handoff.CloseFDs(pair[:])
+	client, far := handofftest.Ends(t)
+	defer unix.Close(far)
 	ctx, impatient := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	result := map[string]error{}
@@ -191,7 +189,7 @@ func TestImpatienceLeavesTheConnection(t *testing.T) {
 			ctx = t.Context()
 		}
 		wg.Go(func() {
-			err := s.HandOver(ctx, &handoff.Record{Session: id, User: "u", Database: "d"}, pair[0])
+			err := s.HandOver(ctx, &handoff.Record{Session: id, User: "u", Database: "d"}, client)
 			mu.Lock()
 			defer mu.Unlock()
 			result[id] = err

@@ -53,7 +53,7 @@ func (k *Kin) others() []rundir.Instance {
 }
 
 // each talks to all of them at the same time, until ctx ends, and gives how many they are.
-func (k *Kin) each(ctx context.Context, what string, talk func(c *conversation) error) int {
+func (k *Kin) each(ctx context.Context, what string, talk func(c *handoff.Conn) error) int {
 	var wg sync.WaitGroup
 	others := k.others()
 	for _, in := range others {
@@ -82,7 +82,7 @@ func (k *Kin) Cancel(ctx context.Context, key handoff.CancelKey) (found, others 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var mu sync.Mutex
-	n := k.each(ctx, "another listener was not asked to cancel", func(c *conversation) error {
+	n := k.each(ctx, "another listener was not asked to cancel", func(c *handoff.Conn) error {
 		if err := c.Send(handoff.TypeCancel, handoff.Cancel{CancelKey: key, Request: 1}); err != nil {
 			return err
 		}
@@ -108,14 +108,14 @@ func (k *Kin) Cancel(ctx context.Context, key handoff.CancelKey) (found, others 
 
 // Leave ends those of the sessions that are parked with them.
 func (k *Kin) Leave(ctx context.Context, sessions []string) {
-	k.each(ctx, "another listener was not asked to end sessions", func(c *conversation) error {
+	k.each(ctx, "another listener was not asked to end sessions", func(c *handoff.Conn) error {
 		return c.Send(handoff.TypeLeave, handoff.Leave{Sessions: sessions})
 	})
 }
 
 // Ended tells them of sessions that have ended here.
 func (k *Kin) Ended(ctx context.Context, sessions []string) {
-	k.each(ctx, "another listener was not told of the end of sessions", func(c *conversation) error {
+	k.each(ctx, "another listener was not told of the end of sessions", func(c *handoff.Conn) error {
 		return c.Send(handoff.TypeEnded, handoff.Ended{Sessions: sessions})
 	})
 }

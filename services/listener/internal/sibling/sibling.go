@@ -57,23 +57,16 @@ func ask(ctx context.Context, socket, id string, want handoff.Share) ([]string, 
 	return got.Kinds, m.FDs, nil
 }
 
-// conversation is a connection to a sibling that has been greeted.
-type conversation struct {
-	*handoff.Conn
-	// extend gives the sibling askTimeout to say something, from now on.
-	extend func() error
-}
-
-// call dials a sibling. It gets askTimeout for everything that it says.
-func call(ctx context.Context, socket, id string) (*conversation, error) {
+// call dials a sibling and greets it. It gets askTimeout for everything that it says.
+func call(ctx context.Context, socket, id string) (*handoff.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	u, err := rundir.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
-	c := &conversation{Conn: handoff.NewConn(u), extend: func() error { return u.SetReadDeadline(time.Now().Add(askTimeout)) }}
-	err = c.extend()
+	c := handoff.NewConn(u)
+	err = u.SetReadDeadline(time.Now().Add(askTimeout))
 	if err == nil {
 		err = c.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion, Service: rundir.Listener, ID: id})
 	}

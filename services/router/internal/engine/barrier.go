@@ -184,6 +184,7 @@ func (b *barrier) lineTo(backend int) *line {
 	l := b.lines[backend]
 	if l == nil {
 		l = &line{b: b, backend: backend}
+		l.e = b.e
 		b.lines[backend] = l
 	}
 	return l
@@ -324,7 +325,6 @@ func (b *barrier) leave(backend int) {
 	}
 	delete(b.lines, backend)
 	l.hangup()
-	l.open = false
 	b.e.timers.Stop(&l.pause)
 	b.e.timers.Stop(&l.due)
 	if l == b.asked { // of a former primary

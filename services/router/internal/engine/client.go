@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
@@ -484,8 +485,17 @@ func (c *client) sayGoodbye() {
 	c.e.timers.Set(&c.lastWord, c.e.now.Add(lastWordTimeout), c.destroy)
 }
 
-// greeted remembers what a server told of itself, for the logins to come.
+// greeted remembers what the primary told of itself, for the logins to come. Where that is not
+// what it told before, as after ALTER ROLE … SET standard_conforming_strings, it concerns the
+// open sessions of the login, too: their statements may be executed on this connection.
 func (e *Engine) greeted(l upstream.Login, params []handoff.Parameter) {
+	if before := e.greetings[l]; before != nil && !slices.Equal(before, params) {
+		for _, c := range e.clients {
+			if c.login == l {
+				c.learn(params)
+			}
+		}
+	}
 	if len(e.greetings) >= maxGreetings {
 		clear(e.greetings)
 	}

@@ -293,39 +293,17 @@ type inboxReader struct{ e *Engine }
 
 func (r inboxReader) event(poll.Event) { r.e.inbox.Run() }
 
-// apply takes what can change of the configuration.
+// apply takes what can change of the configuration, or nothing of it.
 func (e *Engine) apply(c *config.Config) error {
-	monitor, err := c.Monitor.Secret()
+	p, err := partsOf(c)
 	if err != nil {
 		return err
 	}
-	targets := map[string]dial.Server{}
-	for _, b := range c.Backends() {
-		if targets[b.Name], err = dial.Of(b, c.ServerTLS, c.TCP); err != nil {
-			return err
-		}
-	}
-	users := make(map[string]string, len(c.Users))
-	for _, u := range c.Users {
-		secret, err := u.Secret()
-		if err != nil {
-			return err
-		}
-		users[u.Name] = secret
-	}
-	values, err := valuesOf(c)
-	if err != nil {
-		return err
-	}
-	defaults, err := defaultsOf(c)
-	if err != nil {
-		return err
-	}
-	e.cfg, e.users, e.targets = c, users, targets
-	e.defaults = defaults
-	e.monitor = upstream.Credentials{User: c.Monitor.User, Password: monitor}
+	e.cfg, e.users, e.targets = c, p.users, p.targets
+	e.defaults = p.defaults
+	e.monitor = p.monitor
 	e.settings = session.Settings{
-		Values:     values,
+		Values:     p.values,
 		Bound:      time.Duration(c.Fencing.BoundedMS) * time.Millisecond,
 		PerSession: c.Pool.Mode == config.Session,
 		LazyBegin:  c.Routing.LazyBegin,

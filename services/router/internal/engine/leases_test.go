@@ -5,9 +5,8 @@ import (
 	"strconv"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
@@ -172,17 +171,13 @@ func boundToAServerThatIsGone(t *testing.T, cluster *lab.Cluster) {
 		return n
 	}
 	before := connections()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := st.brings(t, []handoff.Lease{stepped, gone}, fd, ends[1])
+	theirs, ours := handofftest.Ends(t)
+	p := st.brings(t, []handoff.Lease{stepped, gone}, fd, ours)
 	if said := p.end(); said != "" {
 		t.Errorf("its client is told %q", said)
 	}
-	other := &peer{t: t, fd: ends[0], buf: make([]byte, 10)}
+	other := &peer{t: t, fd: theirs, buf: make([]byte, 10)}
 	other.end()
-	_ = unix.Close(ends[0])
 	st.gone(su, stepped.PID)
 	st.balanced(t)
 	if after := connections(); after != before {
@@ -211,19 +206,14 @@ func (st *station) arrives(t *testing.T, lease handoff.Lease, fd int) *peer {
 // statement.
 func (st *station) brings(t *testing.T, leases []handoff.Lease, servers ...int) *peer {
 	t.Helper()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &peer{t: t, fd: ends[0], buf: make([]byte, 64<<10)}
-	t.Cleanup(func() { _ = unix.Close(p.fd) })
+	theirs, ours := handofftest.Ends(t)
 	rec := &handoff.Record{
-		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ends[1]), Secret: []byte{1, 2, 3, 4}},
+		Session: t.Name(), User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ours), Secret: []byte{1, 2, 3, 4}},
 		Live:   &handoff.Live{Status: "I", Leases: leases},
 		Unread: whichServer,
 	}
-	st.on(func() { st.commence(&arrival{rec: rec, fds: append(ends[1:], servers...)}) })
-	return p
+	st.on(func() { st.commence(&arrival{rec: rec, fds: append([]int{ours}, servers...)}) })
+	return &peer{t: t, fd: theirs, buf: make([]byte, 64<<10)}
 }
 
 // balanced checks the account of the connections to the primary.

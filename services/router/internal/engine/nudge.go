@@ -31,5 +31,5 @@ func (e *Engine) want(at lsn.Position) {
 // is not flushed later then, and reads go to the primary.
 func (p *probe) refused(why []byte) {
 	p.e.metrics.NudgeFailures.Inc()
-	p.e.log.Debug("the server refused to write a record", obs.KeyError, string(why))
+	p.e.log.Debug("the server refused to write a record", obs.KeyError, refusal(why))
 }

@@ -166,9 +166,6 @@ func (p *pipe) hangup() {
 	if p.closed {
 		return
 	}
-	p.closed = true
-	_ = p.e.poller.Del(p.fd)
-	p.e.slots.remove(p.tok)
+	p.letGo()
 	poll.Hangup(p.fd)
-	p.dropBuffers()
 }

@@ -29,19 +29,13 @@ const probeQuery = "SELECT pg_catalog.pg_current_wal_insert_lsn(), pg_catalog.le
 // probe is the router's one connection for reading the primary's position. All
 // sessions that were answered before a probe starts are settled by it.
 type probe struct {
-	pipe
-	e      *Engine
+	// talk is ready when the statements are prepared.
+	talk
 	group  fence.Group[settlement]
-	open   bool
 	server fence.Server
-	// connecting says that the connection is being made; ready, that the statement
-	// is prepared.
-	connecting, ready bool
-	// toward is where that connection goes, turnBack gives it up.
+	// toward is where a connection that is being made goes, turnBack gives it up.
 	toward   int
 	turnBack context.CancelFunc
-	pause    poll.Timer
-	backoff  time.Duration
 
 	// asked is what the connection has still to answer, oldest first.
 	asked []question
@@ -121,7 +115,7 @@ func (p *probe) start() {
 		if p.connecting && p.toward != primary {
 			p.turnBack() // the wait for a server that is gone must not hold up the next one
 		}
-		p.connect(primary)
+		p.connectTo(primary)
 		return
 	}
 	if !p.ready {
@@ -134,47 +128,40 @@ func (p *probe) start() {
 
 func (p *probe) ask(q question, msg []byte) {
 	p.asked = append(p.asked, q)
-	p.send(msg)
-	if p.broken {
-		p.fail(errors.New("connection closed"))
-	}
+	p.say(msg)
 }
 
-func (p *probe) connect(primary int) {
-	if p.connecting || p.pause.Active() || primary == route.None {
+func (p *probe) connectTo(primary int) {
+	if !p.mayConnect() || primary == route.None {
 		return
 	}
-	p.connecting, p.toward = true, primary
-	e := p.e
-	site := e.servers[primary]
-	ctx, stop := context.WithCancel(e.workCtx)
-	p.turnBack = stop
-	e.work.Go(func() {
+	to := p.e.servers[primary]
+	ctx, stop := context.WithCancel(p.e.workCtx)
+	p.toward, p.turnBack = primary, stop
+	p.connect(func() (*upstream.Made, error) {
 		defer stop()
-		m, err := site.connector.ConnectMonitor(ctx, "pgpilot-probe")
-		posted := e.Post(func() {
-			p.connecting = false
-			if err != nil {
-				p.fail(err)
-				return
-			}
-			p.connected(primary, m)
-		})
-		if !posted && err == nil {
-			poll.Hangup(m.FD)
+		return to.connector.ConnectMonitor(ctx, "pgpilot-probe")
+	}, func(m *upstream.Made, err error) {
+		if err != nil {
+			p.fail(err)
+			return
 		}
+		p.connected(to, primary, m)
 	})
 }
 
-func (p *probe) connected(primary int, m *upstream.Made) {
-	p.pipe = pipe{}
-	p.server = fence.Server{Backend: primary, Run: p.e.tracker.Observe(primary, m.Run)}
-	if err := p.pipe.open(p.e, m.FD, p, poll.In); err != nil {
+func (p *probe) connected(to *serverSite, primary int, m *upstream.Made) {
+	if to != p.e.servers[primary] { // its run is none of the server that has its place
 		poll.Hangup(m.FD)
+		p.fail(errors.New("the primary is another one"))
+		return
+	}
+	p.server = fence.Server{Backend: primary, Run: p.e.tracker.Observe(primary, m.Run)}
+	if err := p.adopt(m.FD, p); err != nil {
 		p.fail(err)
 		return
 	}
-	p.open, p.ready, p.asked = true, false, p.asked[:0]
+	p.asked = p.asked[:0]
 	p.position, p.flushed = lsn.Position{}, 0
 	p.ask(toPrepare, prepareProbe)
 }
@@ -190,90 +177,41 @@ const (
 	probeUpTo = time.Second
 )
 
-// fail ends the connection; those who wait go on waiting for the next one. Their
+// fail implements talker. Those who wait go on waiting for the next connection. Their
 // reads go to the primary meanwhile.
 func (p *probe) fail(err error) {
 	p.e.log.Warn("cannot read the primary's position", obs.KeyError, err)
 	p.e.metrics.ProbeFailures.Inc()
-	if p.open {
-		p.hangup()
-		p.open, p.ready = false, false
-	}
+	p.hangup()
 	if p.group.Flying() {
 		p.group.Fail()
 	}
-	p.backoff = min(max(2*p.backoff, probeFrom), probeUpTo)
-	p.e.timers.Set(&p.pause, p.e.now.Add(p.backoff), p.start)
+	p.again(probeFrom, probeUpTo, p.start)
 }
 
-// hangup closes the connection if there is one.
-func (p *probe) hangup() {
-	if p.open {
-		p.pipe.hangup()
-	}
-}
-
-// event handles readiness of the probe's socket.
-func (p *probe) event(ev poll.Event) {
-	if ev.Writable() && len(p.out) > 0 {
-		p.flush()
-	}
-	if !ev.Readable() && !ev.Gone() {
-		return
-	}
-	n, st := p.recv()
-	switch st {
-	case poll.Again:
-		return
-	case poll.Closed:
-		p.fail(errors.New("connection closed"))
-		return
-	case poll.OK:
-	}
-	b := p.received(p.e.buf[:n])
-	for {
-		typ, total, err := wire.Header(b)
-		if err != nil {
-			p.fail(err)
-			return
+// told implements talker.
+func (p *probe) told(typ byte, body []byte) error {
+	switch typ {
+	case wire.ErrorResponse:
+		if !p.answers(toNudge) {
+			return fmt.Errorf("the server refused the probe: %s", refusal(body))
 		}
-		if total == 0 || len(b) < total {
-			p.leave(b)
-			return
+		p.refused(body)
+	case wire.DataRow:
+		if !p.answers(toNudge) {
+			return p.row(body)
 		}
-		msg := b[:total]
-		b = b[total:]
-		switch typ {
-		case wire.ErrorResponse:
-			if p.answers(toNudge) {
-				p.refused(msg[wire.HeaderSize:])
-				continue
-			}
-			p.fail(fmt.Errorf("the server refused the probe: %q", msg[wire.HeaderSize:]))
-			return
-		case wire.DataRow:
-			if p.answers(toNudge) {
-				continue
-			}
-			if err := p.row(msg[wire.HeaderSize:]); err != nil {
-				p.fail(err)
-				return
-			}
-		case wire.ReadyForQuery:
-			if len(p.asked) == 0 {
-				p.fail(errors.New("an answer to nothing"))
-				return
-			}
-			q := p.asked[0]
-			p.asked = append(p.asked[:0], p.asked[1:]...)
-			if q != toNudge {
-				p.answered()
-			}
-			if !p.open {
-				return
-			}
+	case wire.ReadyForQuery:
+		if len(p.asked) == 0 {
+			return errUnasked
+		}
+		q := p.asked[0]
+		p.asked = append(p.asked[:0], p.asked[1:]...)
+		if q != toNudge {
+			return p.answered()
 		}
 	}
+	return nil
 }
 
 // answers reports whether what comes now answers q.
@@ -308,17 +246,17 @@ func (p *probe) row(body []byte) error {
 }
 
 // answered ends a probe, or the preparation.
-func (p *probe) answered() {
+func (p *probe) answered() error {
 	p.ready = true
 	p.backoff = 0
 	if p.group.Flying() {
 		if !p.got {
-			p.fail(errors.New("the probe gave no row"))
-			return
+			return errors.New("the probe gave no row")
 		}
 		p.settle()
 	}
 	p.start()
+	return nil
 }
 
 // settle gives the position to every session that was answered before the probe

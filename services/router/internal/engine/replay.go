@@ -25,14 +25,11 @@ import (
 // "Streaming Replication Protocol", IDENTIFY_SYSTEM). It is made when it is wanted;
 // until it is there, and where it cannot be made, the lagpollers are asked over the bus.
 type replay struct {
-	pipe
+	// talk is ready when the server has said on which timeline it is.
+	talk
 	backend int
 	to      *serverSite
 	server  fence.Server
-
-	open, connecting, ready bool
-	pause                   poll.Timer
-	backoff                 time.Duration
 
 	pace fence.Pace
 	next poll.Timer
@@ -86,12 +83,19 @@ func (e *Engine) askReplicas(at lsn.Position) bool {
 	all := true
 	for i, s := range e.servers {
 		b := &e.tracker.Table().Backends[i]
-		if b.Role != route.RoleReplica || !b.Healthy || b.Replayed.Covers(at) || b.Replayed.Timeline > at.Timeline {
+		if !follows(b) || b.Replayed.Covers(at) || b.Replayed.Timeline > at.Timeline {
 			continue
 		}
 		all = s.replay.want(at) && all
 	}
 	return all
+}
+
+// follows reports whether the server is a replica that is used, and that will replay more
+// of what the primary writes: one that has left the primary's history does not, before it
+// is made anew and starts again.
+func follows(b *route.Backend) bool {
+	return b.Role == route.RoleReplica && b.Healthy && !b.Diverged
 }
 
 // want asks for news of the position, and reports whether it can.
@@ -107,17 +111,18 @@ func (r *replay) want(at lsn.Position) bool {
 func (r *replay) start() {
 	e := r.e
 	if r.open && r.server.Run != e.tracker.Run(r.backend) {
-		r.fail(errors.New("the server has restarted"))
+		r.fail(errRestarted)
 	}
 	if r.owed > 0 {
 		return
 	}
-	due, wanted := r.pace.Next(e.tracker.Table().Backends[r.backend].Replayed, r.leastPause(), e.now)
+	b := &e.tracker.Table().Backends[r.backend]
+	due, wanted := r.pace.Next(b.Replayed, r.leastPause(), e.now)
 	switch {
-	case !wanted:
+	case !wanted || b.Diverged:
 		e.timers.Stop(&r.next)
 	case !r.open:
-		r.connect()
+		r.connectTo()
 	case due.After(e.now):
 		if !r.next.Active() { // it is never set for too late: what is wanted only hastens it
 			e.timers.Set(&r.next, due, r.begin)
@@ -151,35 +156,26 @@ func (r *replay) ask(msg []byte, answers int) {
 	r.owed, r.asked = answers, r.e.now
 	r.before, r.timeline, r.replayed = r.timeline, 0, 0
 	r.e.timers.Set(&r.due, r.asked.Add(probeTimeout), r.expire)
-	r.send(msg)
-	if r.broken {
-		r.fail(errors.New("connection closed"))
-	}
+	r.say(msg)
 }
 
-func (r *replay) connect() {
+func (r *replay) connectTo() {
 	e := r.e
-	if r.connecting || r.pause.Active() || e.tracker.Leaving(r.backend) {
+	if !r.mayConnect() || e.tracker.Leaving(r.backend) {
 		return
 	}
-	r.connecting = true
-	e.work.Go(func() {
-		m, err := r.to.connector.ConnectReplication(e.workCtx, "pgpilot-replay")
-		posted := e.Post(func() {
-			r.connecting = false
-			switch {
-			case e.servers[r.backend] != r.to || e.tracker.Leaving(r.backend): // it was given up meanwhile
-				if err == nil {
-					poll.Hangup(m.FD)
-				}
-			case err != nil:
-				r.fail(err)
-			default:
-				r.connected(m)
+	r.connect(func() (*upstream.Made, error) {
+		return r.to.connector.ConnectReplication(e.workCtx, "pgpilot-replay")
+	}, func(m *upstream.Made, err error) {
+		switch {
+		case e.servers[r.backend] != r.to || e.tracker.Leaving(r.backend): // it was given up meanwhile
+			if err == nil {
+				poll.Hangup(m.FD)
 			}
-		})
-		if !posted && err == nil {
-			poll.Hangup(m.FD)
+		case err != nil:
+			r.fail(err)
+		default:
+			r.connected(m)
 		}
 	})
 }
@@ -187,40 +183,34 @@ func (r *replay) connect() {
 func (r *replay) connected(m *upstream.Made) {
 	e := r.e
 	run := e.tracker.Observe(r.backend, m.Run)
-	r.pipe = pipe{e: e}
-	err := errors.New("the server has restarted meanwhile")
-	if run != 0 {
-		err = r.pipe.open(e, m.FD, r, poll.In)
-	}
-	if err != nil {
+	if run == 0 {
 		poll.Hangup(m.FD)
+		r.fail(errRestarted)
+		return
+	}
+	if err := r.adopt(m.FD, r); err != nil {
 		r.fail(err)
 		return
 	}
-	r.server = fence.Server{Backend: r.backend, Run: run}
-	r.open, r.ready, r.timeline = true, false, 0
+	r.server, r.timeline = fence.Server{Backend: r.backend, Run: run}, 0
 	r.ask(askTimeline, 1)
 }
 
-// fail ends the connection. Who waits for news gets those of the bus.
+// fail implements talker. Who waits for news gets those of the bus.
 func (r *replay) fail(err error) {
 	e := r.e
 	e.log.Info("cannot ask a replica how far it has replayed, lagpollers are asked instead", obs.KeyBackend, r.to.name, obs.KeyError, err)
 	e.metrics.ReplayFailures.Inc()
 	r.hangup()
-	r.backoff = min(max(2*r.backoff, replayFrom), replayUpTo)
-	e.timers.Set(&r.pause, e.now.Add(r.backoff), r.begin)
+	r.again(replayFrom, replayUpTo, r.begin)
 }
 
-// hangup closes the connection if there is one.
+// hangup closes the connection if there is one, with what is asked on it.
 func (r *replay) hangup() {
-	e := r.e
-	if r.open {
-		r.pipe.hangup()
-	}
-	r.open, r.ready, r.owed = false, false, 0
-	e.timers.Stop(&r.due)
-	e.timers.Stop(&r.next)
+	r.talk.hangup()
+	r.owed = 0
+	r.e.timers.Stop(&r.due)
+	r.e.timers.Stop(&r.next)
 }
 
 // giveUp ends it for a server that is given up.
@@ -233,56 +223,23 @@ func (r *replay) giveUp() {
 // server is no replica that is used: a server has room for few of its kind, and the
 // lagpoller must get in before it is used again.
 func (r *replay) rest(after time.Duration) {
-	b := &r.e.tracker.Table().Backends[r.backend]
-	used := b.Role == route.RoleReplica && b.Healthy && r.e.now.Sub(r.used) < after
+	used := follows(&r.e.tracker.Table().Backends[r.backend]) && r.e.now.Sub(r.used) < after
 	if r.open && !used {
 		r.hangup()
 	}
 }
 
-// event handles readiness of the connection's socket.
-func (r *replay) event(ev poll.Event) {
-	if ev.Writable() && len(r.out) > 0 {
-		r.flush()
+// told implements talker.
+func (r *replay) told(typ byte, body []byte) error {
+	switch typ {
+	case wire.ErrorResponse:
+		return refusing(body)
+	case wire.DataRow:
+		return r.take(body)
+	case wire.ReadyForQuery:
+		return r.answered()
 	}
-	if !ev.Readable() && !ev.Gone() {
-		return
-	}
-	n, st := r.recv()
-	switch st {
-	case poll.Again:
-		return
-	case poll.Closed:
-		r.fail(errors.New("connection closed"))
-		return
-	case poll.OK:
-	}
-	b := r.received(r.e.buf[:n])
-	for r.open {
-		typ, total, err := wire.Header(b)
-		if err != nil {
-			r.fail(err)
-			return
-		}
-		if total == 0 || len(b) < total {
-			r.leave(b)
-			return
-		}
-		msg := b[wire.HeaderSize:total]
-		b = b[total:]
-		switch typ {
-		case wire.ErrorResponse:
-			err = fmt.Errorf("the server refused the question: %s", refusal(msg))
-		case wire.DataRow:
-			err = r.take(msg)
-		case wire.ReadyForQuery:
-			err = r.answered()
-		}
-		if err != nil {
-			r.fail(err)
-			return
-		}
-	}
+	return nil
 }
 
 // take reads the one row of an answer: the position, of which the timeline is owed as
@@ -319,7 +276,7 @@ func (r *replay) take(body []byte) (err error) {
 func (r *replay) answered() error {
 	e := r.e
 	if r.owed == 0 {
-		return errors.New("an answer to nothing")
+		return errUnasked
 	}
 	if r.owed--; r.owed > 0 {
 		return nil

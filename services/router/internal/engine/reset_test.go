@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -21,16 +22,12 @@ import (
 // been read.
 func returned(t *testing.T, e *Engine) (fd int) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(fds[0]) })
-	err = onLoop(t, e, func() error {
+	theirs, ours := handofftest.Ends(t)
+	err := onLoop(t, e, func() error {
 		p := e.siteOf(0, upstream.Login{User: lab.User, Database: lab.Database})
 		s := &server{site: p, served: true}
 		s.Run, s.Made = e.tracker.Run(0), e.now
-		if err := s.open(e, fds[1], s, poll.In); err != nil {
+		if err := s.open(e, ours, s, poll.In); err != nil {
 			return err
 		}
 		p.Adopt()
@@ -45,10 +42,10 @@ func returned(t *testing.T, e *Engine) (fd int) {
 	}
 	want := wire.AppendQuery(nil, "ROLLBACK")
 	got := make([]byte, len(want)+1)
-	if n, err := unix.Read(fds[0], got); err != nil || string(got[:n]) != string(want) {
+	if n, err := unix.Read(theirs, got); err != nil || string(got[:n]) != string(want) {
 		t.Fatalf("the server was sent %q, %v; want %q", got[:max(n, 0)], err, want)
 	}
-	return fds[0]
+	return theirs
 }
 
 var (

@@ -18,6 +18,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -126,6 +127,15 @@ func startEngineOf(t *testing.T, cluster *lab.Cluster, options func(*Options), c
 	for _, change := range changes {
 		change(cfg)
 	}
+	e := runEngine(t, cfg, options)
+	e.Lag(observe(t, cluster.Primary(), bus.Primary))
+	e.Lag(observe(t, cluster.Replica(1), bus.Replica))
+	return e
+}
+
+// runEngine runs one that is told nothing.
+func runEngine(t *testing.T, cfg *config.Config, options func(*Options)) *Engine {
+	t.Helper()
 	o := Options{
 		Config: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: NewMetrics(prometheus.NewRegistry()),
 		Judge: func(r verdict.Request, deliver func(verdict.Verdict, error)) {
@@ -152,8 +162,6 @@ func startEngineOf(t *testing.T, cluster *lab.Cluster, options func(*Options), c
 			t.Errorf("the loop has ended: %v", err)
 		}
 	})
-	e.Lag(observe(t, cluster.Primary(), bus.Primary))
-	e.Lag(observe(t, cluster.Replica(1), bus.Replica))
 	return e
 }
 
@@ -221,17 +229,12 @@ func joinSession(t *testing.T, e *Engine, name string) *peer {
 // bringSession gives the engine a session of a login.
 func bringSession(t *testing.T, e *Engine, name, user, database string) *peer {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &peer{t: t, fd: fds[0], buf: make([]byte, 64<<10)}
-	t.Cleanup(func() { _ = unix.Close(p.fd) })
-	rec := &handoff.Record{Session: name, User: user, Database: database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(fds[1]), Secret: []byte{1, 2, 3, 4}}}
-	if !e.Post(func() { e.commence(&arrival{rec: rec, fds: fds[1:]}) }) {
+	theirs, ours := handofftest.Ends(t)
+	rec := &handoff.Record{Session: name, User: user, Database: database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: uint32(ours), Secret: []byte{1, 2, 3, 4}}}
+	if !e.Post(func() { e.commence(&arrival{rec: rec, fds: []int{ours}}) }) {
 		t.Fatal("the loop has ended")
 	}
-	return p
+	return &peer{t: t, fd: theirs, buf: make([]byte, 64<<10)}
 }
 
 // exchange sends a request and reads its answer.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -134,16 +135,12 @@ func TestBadMessagesLeakNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := st.connect(t)
-			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
+			client, far := handofftest.Ends(t)
+			if err := l.Send(typ, "nonsense", far); err != nil && !errors.Is(err, unix.EPIPE) { // it may be refused at once
 				t.Fatal(err)
 			}
-			defer unix.Close(fds[0])
-			if err := l.Send(typ, "nonsense", fds[1]); err != nil && !errors.Is(err, unix.EPIPE) { // it may be refused at once
-				t.Fatal(err)
-			}
-			_ = unix.Close(fds[1])
-			abandoned(t, fds[0])
+			_ = unix.Close(far)
+			abandoned(t, client)
 			if typ == handoff.TypeSession {
 				l.closed() // the listener gives what is pending to another router
 				return
@@ -155,30 +152,22 @@ func TestBadMessagesLeakNothing(t *testing.T) {
 	}
 	t.Run("descriptor with the greeting", func(t *testing.T) {
 		l := st.dial(t)
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
+		client, far := handofftest.Ends(t)
+		if err := l.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion}, far); err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fds[0])
-		if err := l.Send(handoff.TypeHello, handoff.Hello{V: handoff.ProtocolVersion}, fds[1]); err != nil {
-			t.Fatal(err)
-		}
-		_ = unix.Close(fds[1])
-		abandoned(t, fds[0])
+		_ = unix.Close(far)
+		abandoned(t, client)
 	})
 	t.Run("torn", func(t *testing.T) {
 		l, _ := st.connect(t)
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
+		client, far := handofftest.Ends(t)
+		if _, _, err := l.raw.WriteMsgUnix([]byte{0, 0, 0, 99, byte(handoff.TypeSession), '{'}, unix.UnixRights(far), nil); err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fds[0])
-		if _, _, err := l.raw.WriteMsgUnix([]byte{0, 0, 0, 99, byte(handoff.TypeSession), '{'}, unix.UnixRights(fds[1]), nil); err != nil {
-			t.Fatal(err)
-		}
-		_ = unix.Close(fds[1])
+		_ = unix.Close(far)
 		l.Close()
-		abandoned(t, fds[0])
+		abandoned(t, client)
 	})
 }
 

@@ -19,14 +19,11 @@ func TestSessionsWithoutRoom(t *testing.T) {
 	var ref handoff.SessionRef
 	l.expect(handoff.TypeAck, &ref)
 	st.await(t, "the first is owned", func() bool { return slices.Equal(st.owned, []string{"s1"}) })
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer handoff.CloseFDs(fds[:])
+	_, far := handofftest.Ends(t)
+	defer unix.Close(far)
 	rec := &handoff.Record{Session: "s2", User: "u", Database: "d"}
 	restore := handofftest.Exhaust(t, 0)
-	if err := l.SendSession(rec, fds[1]); err != nil {
+	if err := l.SendSession(rec, far); err != nil {
 		t.Fatal(err)
 	}
 	l.expect(handoff.TypeRefuse, &ref)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -46,13 +47,9 @@ func (st *stage) offerBy(t *testing.T, way *Link, id string, change func(*handof
 	t.Helper()
 	g := given{outcomes: make(chan Outcome, 2)}
 	for _, end := range []*int{&g.client, &g.server} {
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		*end = pair[0]
-		g.fds = append(g.fds, pair[1])
-		t.Cleanup(func() { _ = unix.Close(pair[0]) })
+		near, far := handofftest.Ends(t)
+		*end = near
+		g.fds = append(g.fds, far)
 	}
 	rec := &handoff.Record{Session: id, User: "u", Database: "d", Cancel: handoff.CancelKey{PID: 1, Secret: []byte{1}}, Live: &handoff.Live{Status: "T", Leases: []handoff.Lease{{Backend: "p0"}}}}
 	change(rec)

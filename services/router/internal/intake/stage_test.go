@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -241,17 +242,13 @@ func (l *listener) closed() {
 // listener's own copy is closed.
 func (l *listener) session(id string, copies int) (client int) {
 	l.t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	client, far := handofftest.Ends(l.t)
 	rec := &handoff.Record{Session: id, User: "u", Database: "d", Cancel: handoff.CancelKey{PID: 1, Secret: []byte{1}}}
-	if err := l.SendSession(rec, slices.Repeat([]int{fds[1]}, copies)...); err != nil {
+	if err := l.SendSession(rec, slices.Repeat([]int{far}, copies)...); err != nil {
 		l.t.Fatal(err)
 	}
-	_ = unix.Close(fds[1])
-	l.t.Cleanup(func() { _ = unix.Close(fds[0]) })
-	return fds[0]
+	_ = unix.Close(far)
+	return client
 }
 
 // abandoned waits for the end of the client's socket: every copy is closed.

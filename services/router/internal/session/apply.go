@@ -141,64 +141,35 @@ func (s *Session) onlyPrimary() bool {
 // apply gives the connection in use the session's settings, and takes from it what it
 // has under names that clients give and that is not the session's.
 func (s *Session) apply() {
-	s.enter(Applying)
 	s.interrupted = false
-	s.held[s.at].statements.dropUnnamed()
-	from := len(s.built)
-	s.built = append(s.built, wire.Query, 0, 0, 0, 0)
-	for _, name := range s.strange {
-		s.built = append(append(append(s.built, "DEALLOCATE "...), quotedName(name)...), ';')
-	}
-	s.built = append(s.set.List().AppendSQL(s.built), 0)
-	binary.BigEndian.PutUint32(s.built[from+1:], uint32(len(s.built)-from-1))
-	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
+	s.ask(Applying, func(b []byte) []byte {
+		for _, name := range s.strange {
+			b = append(append(append(b, "DEALLOCATE "...), quotedName(name)...), ';')
+		}
+		return s.set.List().AppendSQL(b)
+	})
 }
 
-// fromApplying looks at the answer to the settings.
+// fromApplying looks at the answer to the settings, or to what equips the connection.
 func (s *Session) fromApplying(b []byte) int {
-	used := 0
-	for s.phase == Applying {
-		typ, total, err := wire.Header(b[used:])
-		if err == nil && (total == 0 || total > len(b)-used && total <= maxHeld) {
-			return used
-		}
-		if err != nil || total > len(b)-used {
-			s.ServerLost(s.at)
-			return len(b)
-		}
-		msg := b[used : used+total]
-		used += total
-		if len(s.equipping.steps) > 0 && !farewell(typ, msg) && typ != wire.ParameterStatus {
-			if !s.fromEquipping(typ, msg) {
-				s.ServerLost(s.at)
-				return len(b)
-			}
-			continue
+	return s.answered(b, func(typ byte, msg []byte) bool {
+		if len(s.equipping.steps) > 0 {
+			return s.fromEquipping(typ, msg)
 		}
 		switch typ {
-		case wire.CommandComplete:
-		case wire.ParameterStatus:
-			s.reported(msg)
-		case wire.NoticeResponse, wire.ErrorResponse:
-			if farewell(typ, msg) {
-				s.ServerLost(s.at)
-				return len(b)
-			}
-			if typ == wire.ErrorResponse {
-				s.word = refusal(msg)
-			}
+		case wire.CommandComplete, wire.NoticeResponse:
+			return true
+		case wire.ErrorResponse:
+			s.word = refusal(msg)
+			return true
 		case wire.ReadyForQuery:
-			if len(msg) <= wire.HeaderSize || msg[wire.HeaderSize] != wire.Idle {
-				s.ServerLost(s.at)
-				return len(b)
+			if isReady(msg, wire.Idle) {
+				s.applied()
+				return true
 			}
-			s.applied()
-		default:
-			s.ServerLost(s.at)
-			return len(b)
 		}
-	}
-	return used
+		return false
+	})
 }
 
 // reported shows the client a parameter that is not what it was told. On a
@@ -262,19 +233,11 @@ func (s *Session) applied() {
 	}
 }
 
-// maxApplies is how many connections in a row may be lost, or too slow, while they
-// are given the session's settings before the statement fails.
-const maxApplies = 8
-
 // applyElsewhere has the statement at the head go on without the connection that
 // was lost while it was given the settings.
 func (s *Session) applyElsewhere(backend int) {
 	s.word = nil
-	s.applies++
-	if s.applies > maxApplies {
-		s.applies = 0
-		s.enter(Queued)
-		s.Refuse(&Problem{Code: "08006", Message: "server connection was lost while it was given the session's settings"})
+	if s.tires(&Problem{Code: "08006", Message: "server connection was lost while it was given the session's settings"}) {
 		return
 	}
 	r := s.asked

@@ -310,9 +310,7 @@ func (s *Session) equip(todo []equipment, all bool) {
 // step adds a simple query.
 func (s *Session) step(e equipment, sql string) {
 	s.equipping.steps = append(s.equipping.steps, e)
-	s.built = append(s.built, wire.Query)
-	s.built = binary.BigEndian.AppendUint32(s.built, uint32(4+len(sql)+1))
-	s.built = append(append(s.built, sql...), 0)
+	s.built = wire.AppendQuery(s.built, sql)
 }
 
 // quotedName writes a name as SQL has it.
@@ -347,7 +345,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	default:
 		return false
 	}
-	if len(msg) <= wire.HeaderSize || (msg[wire.HeaderSize] == wire.Idle) == s.inTransaction() {
+	if len(msg) <= wire.HeaderSize || isReady(msg, wire.Idle) == s.inTransaction() {
 		return false
 	}
 	if !q.begun && s.owed.unsure > 0 { // the answer to a Sync that was not ignored

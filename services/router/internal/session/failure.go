@@ -98,6 +98,9 @@ func errorCode(msg []byte) string {
 // connection: with a FATAL error, or, when all of its processes end at once, with a
 // WARNING of class 57P ("PostgreSQL Error Codes").
 func farewell(typ byte, msg []byte) bool {
+	if typ != wire.ErrorResponse && typ != wire.NoticeResponse {
+		return false
+	}
 	fatal, warning, ends := false, false, false
 	for b := msg[wire.HeaderSize:]; len(b) > 1; {
 		end := bytes.IndexByte(b, 0)

@@ -1,10 +1,6 @@
 package session
 
-import (
-	"encoding/binary"
-
-	"github.com/pgpilot/pgpilot/libs/wire"
-)
+import "github.com/pgpilot/pgpilot/libs/wire"
 
 // A block that has failed where no server had it is made on the primary, and made to fail
 // there, when the client does anything in it but to end it: what a server says in a failed
@@ -46,63 +42,33 @@ func (s *Session) fallHere() {
 
 // failThere does that on the connection in use.
 func (s *Session) failThere() {
-	s.enter(Failing)
-	s.held[s.at].statements.dropUnnamed()
-	from := len(s.built)
-	s.built = append(s.built, wire.Query, 0, 0, 0, 0)
-	s.built = append(s.block.modes.AppendBegin(s.built), ";ROLLBACK TO "+noStatement+"\x00"...)
-	binary.BigEndian.PutUint32(s.built[from+1:], uint32(len(s.built)-from-1))
-	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
+	s.ask(Failing, func(b []byte) []byte {
+		return append(s.block.modes.AppendBegin(b), ";ROLLBACK TO "+noStatement...)
+	})
 }
 
 // fromFailing looks at the answer.
 func (s *Session) fromFailing(b []byte) int {
-	used := 0
-	for s.phase == Failing {
-		typ, total, err := wire.Header(b[used:])
-		if err == nil && (total == 0 || total > len(b)-used && total <= maxHeld) {
-			return used
-		}
-		if err != nil || total > len(b)-used {
-			s.ServerLost(s.at)
-			return len(b)
-		}
-		msg := b[used : used+total]
-		used += total
+	return s.answered(b, func(typ byte, msg []byte) bool {
 		switch typ {
-		case wire.CommandComplete:
-		case wire.ParameterStatus:
-			s.reported(msg)
-		case wire.NoticeResponse, wire.ErrorResponse:
-			if farewell(typ, msg) {
-				s.ServerLost(s.at)
-				return len(b)
-			}
+		case wire.CommandComplete, wire.NoticeResponse, wire.ErrorResponse:
+			return true
 		case wire.ReadyForQuery:
-			if len(msg) <= wire.HeaderSize || msg[wire.HeaderSize] != wire.Failed {
-				s.ServerLost(s.at)
-				return len(b)
+			if isReady(msg, wire.Failed) {
+				s.applies = 0
+				s.block.state = begun
+				s.enter(Granted)
+				return true
 			}
-			s.applies = 0
-			s.block.state = begun
-			s.enter(Granted)
-		default:
-			s.ServerLost(s.at)
-			return len(b)
 		}
-	}
-	return used
+		return false
+	})
 }
 
 // failElsewhere has the statement at the head go on without the connection that was lost
 // while its transaction was made to fail.
 func (s *Session) failElsewhere() {
-	s.applies++
-	if s.applies > maxApplies {
-		s.applies = 0
-		s.enter(Queued)
-		s.Refuse(&lostConnection)
-		return
+	if !s.tires(&lostConnection) {
+		s.routeBlock()
 	}
-	s.routeBlock()
 }

@@ -54,7 +54,7 @@ func outlook(b []byte) (prospect, []byte) {
 			return sound, nil
 		case total == 0 || total > len(b):
 			return open, nil
-		case (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[:total]):
+		case farewell(typ, b[:total]):
 			return dying, nil
 		case typ == wire.ErrorResponse:
 			return failing, b[:total]
@@ -126,14 +126,14 @@ func (s *Session) unsuited() {
 func (s *Session) fromRetreat(b []byte) int {
 	used := 0
 	for {
-		typ, total, err := wire.Header(b[used:])
-		if err == nil && (total == 0 || total > len(b)-used && total <= maxHeld) {
+		typ, msg, more := unseen(b[used:])
+		if more {
 			return used
 		}
-		if err != nil || total > len(b)-used || (typ == wire.ErrorResponse || typ == wire.NoticeResponse) && farewell(typ, b[used:used+total]) {
+		if msg == nil {
 			break
 		}
-		used += total
+		used += len(msg)
 		if typ == wire.ReadyForQuery {
 			s.retreat()
 			return used
