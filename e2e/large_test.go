@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,4 +162,30 @@ func TestEndedSessionsLeaveNothing(t *testing.T) {
 		return true
 	})
 	t.Logf("before: %v, after: %v", before, after)
+}
+
+// TestManyParametersAreDescribedUnseen prepares a statement with so many parameters that its
+// description comes in pieces, and executes it where it has to be prepared again: of that
+// its client sees nothing.
+func TestManyParametersAreDescribedUnseen(t *testing.T) {
+	t.Parallel()
+	const parameters = 20000
+	r := newRig(t, newCluster(t), narrow(2))
+	other := r.connect()
+	other.must("CREATE TABLE wide (id int)")
+	types := slices.Repeat([]uint32{23}, parameters)
+	values := slices.Repeat([][]byte{[]byte("1")}, parameters)
+	w := hijack(t, r.connect())
+	w.send([]pgproto3.FrontendMessage{
+		&pgproto3.Parse{Name: "w", Query: "INSERT INTO wide VALUES ($1)", ParameterOIDs: types}, &pgproto3.Describe{ObjectType: 'S', Name: "w"}, &pgproto3.Sync{},
+	}, 1)
+	for range 2 { // on one connection or on the other
+		got := strings.Join(w.send([]pgproto3.FrontendMessage{
+			&pgproto3.Bind{PreparedStatement: "w", Parameters: values}, &pgproto3.Execute{}, &pgproto3.Sync{},
+		}, 1), "\n")
+		if want := "2 \"\"\nC \"INSERT 0 1|\"\nZ \"I\""; got != want {
+			t.Fatalf("%.300s\nwant\n%s", got, want)
+		}
+		other.must("BEGIN; INSERT INTO wide VALUES (2)") // keeps the one that was used last
+	}
 }
