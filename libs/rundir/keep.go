@@ -43,10 +43,10 @@ func (c *Claim) restore() (restored bool, err error) {
 	if err := os.MkdirAll(c.dir.path, 0o700); err != nil {
 		return false, fmt.Errorf("create run_dir: %w", err)
 	}
-	// First, while there is the least time for others to make new ones.
-	if restored, err = c.dir.restoreSecrets(); err != nil {
-		return restored, err
-	}
+	// First, while there is the least time for others to make new ones. What keeps them away need
+	// not keep away the rest.
+	restored, unsaved := c.dir.restoreSecrets()
+	defer func() { err = errors.Join(unsaved, err) }()
 	path := c.dir.lock(c.service, c.id)
 	if !sameFile(c.lock, path) {
 		f, err := takeLock(path)

@@ -137,13 +137,14 @@ func (r *reloader) watch(ctx context.Context) {
 		case <-look.C:
 			pending = false
 			data, err := os.ReadFile(r.path)
-			if err != nil || bytes.Equal(data, seen) {
+			if err != nil || bytes.Equal(data, seen) && r.why.Load() == nil {
 				continue // being replaced, or it was another file
 			}
 			seen = data
 			r.load(false)
 		case <-again.C:
-			if why := r.why.Load(); why != nil && errors.As(*why, new(*unusableError)) {
+			// Not while the configuration is being written, of which half would be read.
+			if why := r.why.Load(); why != nil && !pending && errors.As(*why, new(*unusableError)) {
 				r.load(false)
 			}
 		case <-r.asked:

@@ -57,6 +57,8 @@ type Client struct {
 	opts   Options
 	ctx    context.Context
 	cancel context.CancelFunc
+	// shunned is that constant, and another time in tests.
+	shunned time.Duration
 	// wake tells the keeper of new failures and of the first deadline.
 	wake chan struct{}
 	// keeper is the goroutine that delivers failures; links are one goroutine per
@@ -101,7 +103,7 @@ func NewClient(opts Options) *Client {
 	if opts.MaxOutstanding == 0 {
 		opts.MaxOutstanding = DefaultMaxOutstanding
 	}
-	c := &Client{opts: opts, wake: make(chan struct{}, 1)}
+	c := &Client{opts: opts, shunned: shunned, wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.state.timeout, c.state.maxText = opts.Timeout, opts.MaxText
 	c.state.links = make(map[string]*link)
@@ -184,10 +186,16 @@ func (c *Client) Close() {
 	c.keeper.Wait()
 }
 
-// sendLocked puts the question to the classifier with the fewest waiting.
+// shunned is how long a classifier that has answered without a verdict is asked only when no
+// other can be: it answers at once, has the fewest waiting, and would be asked everything.
+const shunned = time.Second
+
+// sendLocked puts the question to the classifier with the fewest waiting, of those whose last
+// answer was a verdict if there is one.
 func (c *Client) sendLocked(a *ask) {
 	var best *link
-	up := false
+	up, now := false, time.Now()
+	vain := func(l *link) bool { return now.Sub(l.vain) < c.shunned }
 	for _, l := range c.state.links {
 		if !l.up {
 			continue
@@ -196,7 +204,7 @@ func (c *Client) sendLocked(a *ask) {
 		if len(l.asks) >= c.opts.MaxOutstanding || len(l.out) >= maxQueued {
 			continue
 		}
-		if best == nil || len(l.asks) < len(best.asks) {
+		if best == nil || vain(best) && !vain(l) || vain(best) == vain(l) && len(l.asks) < len(best.asks) {
 			best = l
 		}
 	}

@@ -111,6 +111,47 @@ func TestQuestionsAreSpreadByWhatWaits(t *testing.T) {
 	}
 }
 
+// One that fails at once always has the fewest waiting. It is left alone for a while, and asked
+// again where there is no other.
+func TestAClassifierWithoutVerdictsIsLeftAlone(t *testing.T) {
+	d := runDir(t)
+	vain, good := startClassifier(t, d, "1"), startClassifier(t, d, "2")
+	c := newClient(t, d, nil)
+	c.mu.Lock()
+	c.shunned = long
+	c.mu.Unlock()
+	connected(t, c, 2)
+	fail := func(q *question, got chan delivery) {
+		if _, err := q.conn.Write(AppendNoVerdict(nil, q.id)); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, got, ErrNoVerdict)
+	}
+	first := []chan delivery{put(c, "SELECT 1"), put(c, "SELECT 1")} // one for each of them, it is not known which
+	slow, failed := good.next(), vain.next()
+	if _, err := failed.conn.Write(AppendNoVerdict(nil, failed.id)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the failure is delivered", func() bool { return len(first[0])+len(first[1]) == 1 })
+	for range 10 { // although one more waits there
+		got := put(c, "SELECT 22")
+		good.next().answer(t, Verdict{Kind: Read})
+		if d := wait(t, got); d.err != nil {
+			t.Fatal(d.err)
+		}
+	}
+	slow.answer(t, Verdict{Kind: Read})
+	good.kill()
+	connected(t, c, 1)
+	got := put(c, "SELECT 22")
+	fail(vain.next(), got)
+	got = put(c, "SELECT 22")
+	vain.next().answer(t, Verdict{Kind: Read})
+	if d := wait(t, got); d.err != nil {
+		t.Fatal(d.err)
+	}
+}
+
 func TestLostQuestionsGoToAnother(t *testing.T) {
 	d := runDir(t)
 	one := startClassifier(t, d, "1")

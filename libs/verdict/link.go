@@ -33,6 +33,8 @@ type link struct {
 	retired bool // no longer listed: finish what was asked, ask no more
 	// version is the newest that the classifier has been seen to understand.
 	version Version
+	// vain is when it last answered without a verdict; zero if its last answer was one.
+	vain time.Time
 	// out has the frames that are not yet written.
 	out []byte
 	// asks has the questions without an answer by id, also those that have timed
@@ -193,6 +195,10 @@ func (l *link) answer(id uint64, version Version, v Verdict, err error) {
 		l.leaveLocked()
 		c.mu.Unlock()
 		return
+	}
+	l.vain = time.Time{}
+	if err != nil {
+		l.vain = time.Now()
 	}
 	l.leaveLocked()
 	deliver := c.takeLocked(a)

@@ -60,7 +60,7 @@ func listen(ctx context.Context, env *service.Env) (*sockets.Set, *page, error) 
 		case <-given.C:
 			return nil, nil, err
 		case <-ctx.Done():
-			return nil, nil, err
+			return nil, nil, ctx.Err()
 		}
 	}
 }

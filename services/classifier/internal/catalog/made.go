@@ -15,17 +15,17 @@ import (
 // and what is set in the strings with which the SQL of an EXECUTE begins. Others may be
 // pieces of a statement, as ' SET ' is of an UPDATE, or nothing that is run: what they
 // would bind are the sessions of all who write a table, where its trigger has the body.
-func (r *reader) made() (e verdict.Effect) {
+func (r *reader) made() verdict.Effect {
 	for i, w := range r.words {
 		switch {
 		case w.is("temp", "temporary") && r.at(i-1).is("create", "local", "global", "replace", "into"),
 			isName(w.kind) && strings.HasPrefix(w.text, "pg_temp"),
 			w.kind == sqltoken.String && beginsCreate(w.text) && leavesSomething(r.beginning(i)),
 			w.is("execute") && leavesSomething(r.beginning(i+1)):
-			e |= verdict.Session
+			return verdict.Session
 		}
 	}
-	return e
+	return 0
 }
 
 // beginsCreate reports whether a text may begin with CREATE; one with a comment before it
@@ -35,6 +35,10 @@ func beginsCreate(text string) bool {
 	text = strings.TrimLeft(text, " \t\n\r\f\v")
 	return len(text) > len(create) && strings.EqualFold(text[:len(create)], create)
 }
+
+// mostJoined is how many strings are read as one with the string before them. A body may have
+// very many, each of them the beginning of all that follow.
+const mostJoined = 16
 
 // beginning gives the tokens of the string that the expression at a token begins with,
 // that of a call of format included ("Executing Dynamic Commands"). A piece that is put
@@ -56,10 +60,16 @@ func (r *reader) beginning(i int) []word {
 		text = literalSpecifier.ReplaceAllString(text, "''")
 		text = nameSpecifier.ReplaceAllString(text, placed)
 	}
-	for r.at(i+1).is("||") && r.at(i+2).kind == sqltoken.String {
-		text += r.at(i + 2).text
+	var joined strings.Builder
+	joined.WriteString(text)
+	for range mostJoined {
+		if !r.at(i+1).is("||") || r.at(i+2).kind != sqltoken.String {
+			break
+		}
+		joined.WriteString(r.at(i + 2).text)
 		i += 2
 	}
+	text = joined.String()
 	// A text that ends within a constant is read as far as it goes.
 	made := reader{lexer: sqltoken.NewLexer([]byte(text), newestMajor), text: text}
 	if whole := made.scan(); whole && r.at(i+1).is("||") {

@@ -116,3 +116,17 @@ func TestEffectsAreGatheredToTheEndOfABody(t *testing.T) {
 		t.Error("a write is overlooked")
 	}
 }
+
+// Each of very many strings may be the beginning of all that follow: what is read of them stays
+// in proportion to the text.
+func TestManyPiecesAreReadInProportion(t *testing.T) {
+	const many = 90_000
+	text := "BEGIN EXECUTE " + strings.Repeat("'create '||", many) + "'x'; END"
+	if b := plpgsql(text, true); b.effects != 0 {
+		t.Errorf("effects %v", b.effects)
+	}
+	text = "BEGIN EXECUTE 'create '||'temp '||" + strings.Repeat("'create '||", many) + "'x'; END"
+	if b := plpgsql(text, true); b.effects != verdict.Session {
+		t.Errorf("effects %v of a temporary table", b.effects)
+	}
+}

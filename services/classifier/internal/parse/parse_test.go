@@ -158,13 +158,33 @@ func TestTimeInWhichTheClassifierWasStoppedDoesNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := time.Now().Add(-2 * w.limits.Wall)
-	c := watch{w: w, began: before, next: before, cpu: w.cpu(), look: tedious}
+	used, _ := w.cpu()
+	c := watch{w: w, began: before, next: before, cpu: used, look: tedious}
 	if err := w.out.SetReadDeadline(before); err != nil {
 		t.Fatal(err)
 	}
 	w.frames.r = &c
 	if a, err := w.frames.answer(); err != nil || a.outcome != outcomeParsed {
 		t.Fatalf("%+v, %v", a, err)
+	}
+}
+
+// A process that has computed for some of its time, and got no more of a busy machine, has a text
+// that is to blame. One that has hardly computed has not.
+func TestWhoIsToBlameAtTheEndOfTheWait(t *testing.T) {
+	p := open(t, 2, limits())
+	w := <-p.idle
+	defer func() { p.idle <- w }()
+	for used, want := range map[time.Duration]error{w.limits.CPU / 5: errLate, 0: errIdle} {
+		now, known := w.cpu()
+		if !known {
+			t.Fatal("the clock of another process cannot be read")
+		}
+		c := watch{w: w, began: time.Now().Add(-w.limits.Wall), cpu: now - used, look: tedious}
+		c.wait()
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
+			t.Errorf("with %v of %v: %v, want %v", used, w.limits.CPU, err, want)
+		}
 	}
 }
 

@@ -104,7 +104,8 @@ func (w *worker) ask(text string, normalize bool) (answer, error) {
 		return answer{}, errUnread
 	default:
 	}
-	watch := watch{w: w, began: time.Now(), cpu: w.cpu(), look: tedious}
+	watch := watch{w: w, began: time.Now(), look: tedious}
+	watch.cpu, _ = w.cpu()
 	w.frames.r = &watch
 	watch.wait()
 	w.buf = appendRequest(w.buf[:0], text, normalize)
@@ -165,11 +166,12 @@ func (c *watch) Read(b []byte) (int, error) {
 			c.wait()
 			continue
 		}
-		used := c.w.cpu() - c.cpu
-		switch {
-		case used >= c.w.limits.CPU:
+		now, known := c.w.cpu()
+		used := now - c.cpu
+		switch over := time.Since(c.began) >= c.w.limits.Wall; {
+		case used >= c.w.limits.CPU, over && (!known || used >= c.w.limits.CPU/hardly):
 			return 0, errLate
-		case time.Since(c.began) >= c.w.limits.Wall:
+		case over:
 			return 0, errIdle
 		case used >= tedious/2 && !c.w.receded:
 			c.w.recede()
@@ -180,6 +182,10 @@ func (c *watch) Read(b []byte) (int, error) {
 		c.wait()
 	}
 }
+
+// hardly is which part of Limits.CPU a process must have computed within Limits.Wall for the text to
+// be to blame: with a low priority beside busy processors it does not get all of it.
+const hardly = 10
 
 // tedious is after how long a worker is looked at: if it has computed for half of that,
 // fifty times what an ordinary text takes, it makes room for others.
@@ -196,16 +202,16 @@ func (w *worker) recede() {
 	w.receded = unix.Setpriority(unix.PRIO_PGRP, w.cmd.Process.Pid, humble) == nil
 }
 
-// cpu is the processor time the process has used. It stands still where that
-// cannot be told, and Limits.Wall alone counts.
-func (w *worker) cpu() time.Duration {
+// cpu is the processor time the process has used. Where that cannot be told, Limits.Wall
+// alone counts.
+func (w *worker) cpu() (used time.Duration, known bool) {
 	// The clock of another process, as clock_getcpuclockid(3) makes it.
 	const ofProcess = 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^w.cmd.Process.Pid<<3|ofProcess), &t); err != nil {
-		return 0
+		return 0, false
 	}
-	return time.Duration(t.Nano())
+	return time.Duration(t.Nano()), true
 }
 
 // Fields of /proc/<pid>/statm (proc(5)): what is resident, and what is private and

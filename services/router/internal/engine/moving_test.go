@@ -161,7 +161,7 @@ func fewAreOnTheirWay(t *testing.T, cluster *lab.Cluster) {
 	for i := range hurriesAtOnce + 2 {
 		name := strconv.Itoa(i)
 		joinSession(t, st.Engine, name).exchange(wire.AppendQuery(nil, "SELECT 1"))
-		st.on(func() { st.clients[name].started = st.now.Add(patience) }) // it is at work however long this takes
+		st.on(func() { st.clients[name].started = st.now.Add(20 * patience) }) // it is at work however long this takes
 	}
 	st.Stop(2 * patience)
 	var away []string
