@@ -92,7 +92,10 @@ func TestReplicaComesBackFarBehind(t *testing.T) {
 	writing.pass(100)
 
 	su.must("ALTER SYSTEM RESET recovery_min_apply_delay")
-	su.must("SELECT pg_reload_conf()")
+	r.until("the replica reads its configuration again", func() bool { // what is replayed may cancel the statement
+		_, err := su.run("SELECT pg_reload_conf()")
+		return err == nil
+	})
 	r.awaitReplicas(cluster.Replicas()...)
 	r.until("a session reads from it that has written before", func() bool {
 		for _, h := range reading.hands {
