@@ -433,8 +433,8 @@ func (c *client) resume() {
 // settle tells the session of a connection found broken on the way, and watches
 // the client again if its bytes are wanted.
 func (c *client) settle() {
-	if c.ended && !c.feeding && c.s.Phase() == session.Idle && !c.closing {
-		c.broken = true // all it has sent is served
+	if c.ended && !c.feeding && c.s.Phase() == session.Idle && !c.closing && len(c.out) == 0 {
+		c.broken = true // all it has sent is served, and all answers have left
 	}
 	for range 2 { // telling it may break the other one
 		if c.broken && !c.closed && !c.closing {

@@ -53,6 +53,8 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		switch {
 		case o.typ == wire.Bind && o.how == made:
 			s.here.unbind(o.st)
+		case o.typ == wire.Bind && o.st != nil && s.latest.st == o.st:
+			s.latest.st = nil // there is no such portal
 		case o.typ == wire.Execute && !ran:
 			s.notRun(o)
 		}

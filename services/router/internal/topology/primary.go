@@ -58,10 +58,9 @@ func (t *Tracker) Topology(m *bus.Topology, now time.Time) (moved bool) {
 			delete(t.primary.views, publisher)
 		}
 	}
-	if last, ok := t.primary.views[m.Publisher]; ok && m.Generation < last.generation {
-		return false
+	if last, ok := t.primary.views[m.Publisher]; !ok || m.Generation >= last.generation {
+		t.primary.views[m.Publisher] = viewOf(m, now)
 	}
-	t.primary.views[m.Publisher] = viewOf(m, now)
 	was := t.table.Primary
 	t.decide()
 	return t.table.Primary != was
