@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"github.com/pgpilot/pgpilot/services/router/internal/poll"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
+)
+
+// maxUnsent is how many bytes of answers may wait for a client before nothing more of it is
+// read: much of what it says is answered here, with no server that would be stopped.
+const maxUnsent = 1 << 20
+
+// listens reports whether the client's bytes are wanted now. While the server is
+// slow to take what it was sent, or the client what it was answered, they are not.
+func (c *client) listens() bool {
+	if !c.s.Reads() || len(c.out) > maxUnsent {
+		return false
+	}
+	s := c.conns[c.s.Slot()]
+	if s == nil {
+		return true
+	}
+	// A cancel request that is under way was meant for the statement before: the next
+	// one must not be there when it arrives.
+	canceling := s.cancels > 0 && c.s.Phase() != session.Busy
+	return len(s.out) == 0 && !canceling
+}
+
+// maxLastRequests is how much a client may leave behind that has closed its side,
+// in bytes.
+const maxLastRequests = 1 << 20
+
+// hungUp deals with a client that has closed its side while a statement of its
+// runs. Requests it has sent behind that are served, as a server does; with none
+// it is gone, and what runs is canceled.
+func (c *client) hungUp() {
+	for len(c.unread) < maxLastRequests {
+		n, st := c.recv()
+		if st != poll.OK {
+			break
+		}
+		if c.unread == nil {
+			c.unread = c.e.keep(c.e.buf[:n])
+			continue
+		}
+		c.unread = append(c.unread, c.e.buf[:n]...)
+	}
+	if len(c.unread) == 0 {
+		c.broken = true
+		return
+	}
+	c.ended = true
+	c.watch(c.interest &^ (poll.In | poll.PeerClosed))
+}
+
+// receive reads once.
+func (c *client) receive() {
+	n, st := c.recv()
+	switch st {
+	case poll.Again:
+	case poll.Closed:
+		c.broken = true
+	case poll.OK:
+		c.feed(c.received(c.e.buf[:n]))
+	}
+}
+
+// feed gives bytes to the session for as long as it makes use of them.
+func (c *client) feed(b []byte) {
+	c.feeding = true
+	for len(b) > 0 && c.listens() {
+		steps := c.s.Steps()
+		used := c.s.FromClient(b)
+		b = b[used:]
+		c.perform()
+		if used == 0 && c.s.Steps() == steps {
+			break
+		}
+	}
+	c.feeding = false
+	if !c.closed {
+		c.leave(b)
+	}
+}
+
+// resume looks at unread bytes again, after the session has gone on.
+func (c *client) resume() {
+	if c.closed || c.closing || c.feeding || c.performing {
+		return
+	}
+	for {
+		steps := c.s.Steps()
+		if len(c.unread) > 0 && c.listens() {
+			c.feed(c.unread)
+		}
+		c.settle()
+		if c.closed || c.closing || len(c.unread) == 0 || c.s.Steps() == steps {
+			break
+		}
+	}
+	if len(c.early) > 0 && !c.s.Unsent() {
+		c.cancelEarly()
+	}
+	if c.leaves {
+		c.e.wouldLeave(c)
+	}
+}
+
+// settle tells the session of a connection found broken on the way, and watches
+// the client again if its bytes are wanted.
+func (c *client) settle() {
+	if c.ended && !c.feeding && c.s.Phase() == session.Idle && !c.closing && len(c.out) == 0 {
+		c.broken = true // all it has sent is served, and all answers have left
+	}
+	for range 2 { // telling it may break the other one
+		if c.broken && !c.closed && !c.closing {
+			c.s.ClientGone()
+			c.perform()
+		}
+		for slot, s := range c.conns {
+			if s != nil && s.broken {
+				c.s.ServerLost(session.Slot(slot))
+				c.perform()
+			}
+		}
+	}
+	if !c.closed && !c.closing && !c.ended && c.interest&poll.In == 0 && c.listens() {
+		c.reading(true)
+	}
+}
