@@ -7,13 +7,11 @@ import (
 	"time"
 )
 
-// A child that has ended still counts, through its parent.
-func TestTreeCountsChildren(t *testing.T) {
-	before, err := OfTrees(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("sh", "-c", "echo; read line; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+// waiting starts a shell that waits until end, runs the script then, and has been waited for when
+// end returns.
+func waiting(t *testing.T, script string) (cmd *exec.Cmd, end func()) {
+	t.Helper()
+	cmd = exec.Command("sh", "-c", "echo; read line; "+script)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -28,6 +26,19 @@ func TestTreeCountsChildren(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
+	return cmd, func() {
+		_ = in.Close()
+		_ = cmd.Wait() // read fails at the end of its input, so the state may be that
+	}
+}
+
+// A child that has ended still counts, through its parent.
+func TestTreeCountsChildren(t *testing.T) {
+	before, err := OfTrees(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, end := waiting(t, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
 	during, err := OfTrees(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -35,10 +46,7 @@ func TestTreeCountsChildren(t *testing.T) {
 	if during.Processes <= before.Processes {
 		t.Errorf("%d processes with a child, %d without", during.Processes, before.Processes)
 	}
-	_ = in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	end()
 	after, err := OfTrees(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -59,25 +67,8 @@ func TestTreeCountsLessThanATick(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range many {
-		cmd := exec.Command("sh", "-c", "echo; read line")
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = in.Close()
-			_ = cmd.Wait()
-		})
-		if _, err := out.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		cmd, end := waiting(t, "")
+		t.Cleanup(end)
 		s, err := OfProcess(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
