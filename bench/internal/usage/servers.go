@@ -47,9 +47,13 @@ func OfServers(postmasters ...int) (Servers, error) {
 }
 
 // share finds the part that a process with this title belongs to (PostgreSQL documentation,
-// "Standard Unix Tools").
+// "Standard Unix Tools"): "postgres: ", and "cluster_name: " if there is one, come before what
+// it is or whom it serves.
 func (s *Servers) share(title string) *time.Duration {
-	_, what, _ := strings.Cut(title, ": ")
+	what := ""
+	if i := strings.LastIndex(title, ": "); i >= 0 {
+		what = title[i+2:]
+	}
 	switch word, _, _ := strings.Cut(what, " "); word {
 	case "walsender", "walreceiver", "walwriter", "startup":
 		return &s.Replication

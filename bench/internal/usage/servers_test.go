@@ -10,6 +10,8 @@ func TestServerProcessesAreKnownByTheirTitles(t *testing.T) {
 		"postgres: walsender pgpilot 127.0.0.1(40404) streaming 0/3000148":          &s.Replication,
 		"postgres: walreceiver streaming 0/3000148":                                 &s.Replication,
 		"postgres: startup recovering 000000010000000000000003":                     &s.Replication,
+		"postgres: replica1: startup recovering 000000010000000000000003":           &s.Replication,
+		"postgres: 15/main: pgpilot pgpilot ::1(40404) idle in transaction":         &s.Backends,
 		"postgres: walwriter ":                                                      &s.Replication,
 		"postgres: checkpointer ":                                                   &s.Rest,
 		"postgres: background writer ":                                              &s.Rest,
