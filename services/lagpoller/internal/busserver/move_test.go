@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -100,33 +101,72 @@ func TestAfterTheMoveNobodyElseEnters(t *testing.T) {
 	}
 }
 
+// detour leads to an address once it is open. It tells when somebody is there.
+func detour(t *testing.T, address string) (l net.Listener, arrived, open chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, open = make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	wg.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		close(arrived)
+		<-open
+		to, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		wg.Go(func() { _, _ = io.Copy(c, to); c.Close() })
+		_, _ = io.Copy(to, c)
+		to.Close()
+	})
+	return l, arrived, open
+}
+
 // Nobody is left alone on the way: the clients are cut off when the next server is joined
 // with all that theirs is joined with.
 func TestTheNextServerIsJoinedFirst(t *testing.T) {
 	secret := secretFile(t, "s")
 	here, there := freeAddress(t), freeAddress(t)
-	b := config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: here, Routes: []string{there}}}
-	d := tempRun(t)
-	far := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: there, Routes: []string{here}}})
-	s, neighbour := startWith(t, d, "1", b), startWith(t, d, "2", b)
-	joined(t, s, neighbour, far)
+	s := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: here, Routes: []string{there}}})
+	far := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: there}})
+	joined(t, s, far)
+	way, arrived, open := detour(t, there)
+	o := s.o
+	o.Bus.Cluster.Routes = []string{way.Addr().String()}
 	to, err := placeAt(freeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := launch(t.Context(), s.o, s.key, to)
+	next, err := launch(t.Context(), o, s.key, to)
 	if err != nil {
+		close(open)
 		t.Fatal(err)
 	}
 	defer end(next)
-	if err := awaitRoutes(t.Context(), next, s.server()); err != nil {
-		t.Fatal(err)
+	done := make(chan error, 1)
+	go func() { done <- awaitRoutes(t.Context(), next, s.server()) }()
+	<-arrived
+	select {
+	case err := <-done:
+		t.Errorf("it did not wait: %v", err)
+		done <- err
+	default:
 	}
-	names := joinedWith(next)
-	for _, other := range []*Server{neighbour, far} {
-		if name := other.server().Name(); !slices.Contains(names, name) {
-			t.Errorf("it is joined with %q, not with %s", names, name)
-		}
+	close(open)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if names := joinedWith(next); !slices.Equal(names, []string{far.server().Name()}) {
+		t.Errorf("it is joined with %q", names)
 	}
 }
 
