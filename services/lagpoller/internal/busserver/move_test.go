@@ -165,7 +165,7 @@ func TestTheNextServerIsJoinedFirst(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if names := joinedWith(next); !slices.Equal(names, []string{far.server().Name()}) {
+	if names := joinedWith(next); !slices.Contains(names, far.server().Name()) { // which may have told the first of it
 		t.Errorf("it is joined with %q", names)
 	}
 }
