@@ -1,4 +1,4 @@
-// Command versus compares two builds of pgpilot in interleaved rounds.
+// Command versus compares two builds of pgpilot, or one with other targets, in interleaved rounds.
 package main
 
 import (
@@ -23,7 +23,7 @@ func run(ctx context.Context, args []string, out, said io.Writer) error {
 	flags := flag.NewFlagSet("versus", flag.ContinueOnError)
 	flags.SetOutput(said)
 	flags.StringVar(&o.A, "a", "bin", "folder of the programs of the build to compare with")
-	flags.StringVar(&o.B, "b", "", "folder of the programs of the other build")
+	flags.StringVar(&o.B, "b", "", "folder of the programs of the other build, if there is one")
 	flags.StringVar(&o.Target, "target", "strict", "the pgpilot that both are")
 	others := flags.String("others", "", "targets to measure beside them, with commas between (pgbouncer,direct)")
 	flags.StringVar(&o.Workload, "workload", "select", "what clients do")
@@ -35,8 +35,8 @@ func run(ctx context.Context, args []string, out, said io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if o.B == "" || flags.NArg() > 0 {
-		return errors.New("name the folder of the other build with -b, and nothing but flags")
+	if o.B == "" && *others == "" || flags.NArg() > 0 {
+		return errors.New("name the folder of the other build with -b, or other targets with -others, and nothing but flags")
 	}
 	if *others != "" {
 		o.Others = strings.Split(*others, ",")

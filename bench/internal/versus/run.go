@@ -18,7 +18,7 @@ import (
 
 // Options of Run.
 type Options struct {
-	// A and B are folders with pgpilot's programs.
+	// A and B are folders with pgpilot's programs; without B only the others are beside A.
 	A, B string
 	// Target is the pgpilot that both are (target.Specs), Others are measured beside them.
 	Target string
@@ -38,9 +38,12 @@ type Options struct {
 
 // sample is one target in one round. Processor times are in seconds per statement.
 type sample struct {
-	tps, proxy, all, servers, p50 float64
-	errors                        int64
-	first                         string
+	tps, proxy, all, p50           float64
+	servers, backends, replication float64
+	// fallbacks is the share of reads that ran on the primary for the sake of the fence.
+	fallbacks float64
+	errors    int64
+	first     string
 }
 
 // contestant is a target with its samples.
@@ -88,7 +91,7 @@ func Run(ctx context.Context, o Options, out io.Writer) (err error) {
 		case spec.Name != o.Target:
 			err = start(spec.Name, o.A, spec)
 		default:
-			if err = start("A", o.A, spec); err == nil {
+			if err = start("A", o.A, spec); err == nil && o.B != "" {
 				err = start("B", o.B, spec)
 			}
 		}
@@ -126,25 +129,42 @@ func (o *Options) measure(ctx context.Context, stage *target.Stage, t target.Tar
 	}
 	defer fleet.Close()
 	trees := [...][]int{t.Proxy(), t.All(), stage.Postmasters()}
-	var first, last [len(trees)]usage.Sample
+	type reading struct {
+		trees   [len(trees)]usage.Sample
+		servers usage.Servers
+	}
+	var first, last reading
 	var failed error
-	read := func(into *[len(trees)]usage.Sample) {
+	read := func(into *reading) {
+		var err error
 		for i, pids := range trees {
-			var err error
-			into[i], err = usage.OfTrees(pids...)
+			into.trees[i], err = usage.OfTrees(pids...)
 			failed = errors.Join(failed, err)
 		}
+		into.servers, err = usage.OfServers(stage.Postmasters()...)
+		failed = errors.Join(failed, err)
+	}
+	before, err := t.Counters(ctx)
+	if err != nil {
+		return sample{}, err
 	}
 	r, err := fleet.Run(ctx, func() { read(&first) }, func() { read(&last) })
 	if err := errors.Join(err, failed); err != nil {
 		return sample{}, err
 	}
+	after, err := t.Counters(ctx)
+	if err != nil {
+		return sample{}, err
+	}
 	n := float64(max(1, r.Statements))
+	used := func(tree int) float64 { return (last.trees[tree].CPU - first.trees[tree].CPU).Seconds() / n }
 	return sample{
 		tps: float64(r.Transactions) / r.Elapsed.Seconds(), p50: float64(r.Latency.ValueAtQuantile(50)) / float64(time.Second),
-		proxy: (last[0].CPU - first[0].CPU).Seconds() / n, all: (last[1].CPU - first[1].CPU).Seconds() / n,
-		servers: (last[2].CPU - first[2].CPU).Seconds() / n,
-		errors:  r.Errors, first: r.FirstError,
+		proxy: used(0), all: used(1), servers: used(2),
+		backends:    (last.servers.Backends - first.servers.Backends).Seconds() / n,
+		replication: (last.servers.Replication - first.servers.Replication).Seconds() / n,
+		fallbacks:   (after.Fallbacks - before.Fallbacks) / max(1, after.Reads-before.Reads),
+		errors:      r.Errors, first: r.FirstError,
 	}, nil
 }
 
@@ -159,6 +179,9 @@ var figures = [...]struct {
 	{"proxy µs", func(s sample) float64 { return s.proxy }, 1e6},
 	{"all µs", func(s sample) float64 { return s.all }, 1e6},
 	{"servers µs", func(s sample) float64 { return s.servers }, 1e6},
+	{"backends µs", func(s sample) float64 { return s.backends }, 1e6},
+	{"replication µs", func(s sample) float64 { return s.replication }, 1e6},
+	{"fallbacks %", func(s sample) float64 { return s.fallbacks }, 100},
 }
 
 // table writes each target's medians and its ratios to A. Processor times are per
