@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -59,6 +60,8 @@ type Client struct {
 	cancel context.CancelFunc
 	// shunned is that constant, and another time in tests.
 	shunned time.Duration
+	// dial is rundir.Dial, and another one in tests.
+	dial func(ctx context.Context, path string) (net.Conn, error)
 	// wake tells the keeper of new failures and of the first deadline.
 	wake chan struct{}
 	// keeper is the goroutine that delivers failures; links are one goroutine per
@@ -103,7 +106,9 @@ func NewClient(opts Options) *Client {
 	if opts.MaxOutstanding == 0 {
 		opts.MaxOutstanding = DefaultMaxOutstanding
 	}
-	c := &Client{opts: opts, shunned: shunned, wake: make(chan struct{}, 1)}
+	c := &Client{opts: opts, shunned: shunned, wake: make(chan struct{}, 1), dial: func(ctx context.Context, path string) (net.Conn, error) {
+		return rundir.Dial(ctx, path)
+	}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.state.timeout, c.state.maxText = opts.Timeout, opts.MaxText
 	c.state.links = make(map[string]*link)

@@ -85,7 +85,7 @@ func (l *link) run(ctx context.Context) {
 	defer l.stop()
 	wait := firstRedial
 	for ctx.Err() == nil {
-		conn, err := rundir.Dial(ctx, l.instance.Socket)
+		conn, err := l.c.dial(ctx, l.instance.Socket)
 		if err != nil {
 			l.log.Debug("classifier does not accept connections", obs.KeyError, err)
 			pause(ctx, wait)

@@ -208,3 +208,52 @@ func TestAReleaseFromQuarantineIsAFlush(t *testing.T) {
 		return f["app"] == m.Generation && len(v) == 0
 	})
 }
+
+// A clock that is set back, with nobody there who remembers, makes no flush look old: routers
+// would go on with what they know and keep nothing new.
+func TestAFlushIsNewWhateverTheClockSays(t *testing.T) {
+	s := newStand(t)
+	s.startBus()
+	nc := s.joinBus()
+	one := s.start("1")
+	c := s.client()
+	connected(t, c, 1)
+	s.onBus("1", nc)
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	heard, err := bus.Encode(bus.Flush{V: bus.Version, Database: "app", Generation: ahead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a flush from before the clock was set back is known", func() bool {
+		if err := nc.Publish(bus.SubjectVerdictFlush, heard); err != nil {
+			t.Fatal(err)
+		}
+		f, _ := snapshot(t, nc)
+		return f["app"] == ahead
+	})
+	one.stop(syscall.SIGKILL)
+	connected(t, c, 0)
+
+	s.start("2")
+	connected(t, c, 1)
+	s.onBus("2", nc)
+	flushed := make(chan bus.Flush, 10)
+	if _, err := bus.Subscribe(nc, bus.SubjectVerdictFlush, nil, func(m bus.Flush) { flushed <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, c, poisoned(poison.Crash), verdict.Write)
+	if err := os.Remove(s.dir.Join(quarantine.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case m := <-flushed:
+		if m.Database != "app" || m.Generation <= ahead {
+			t.Errorf("flushed %+v, which looks older than %d", m, ahead)
+		}
+	case <-time.After(patience):
+		t.Fatal("no flush")
+	}
+}

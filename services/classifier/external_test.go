@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
@@ -35,7 +33,7 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 	}
 
 	s := newStand(t)
-	s.configureBus(map[string]any{"url": n.ClientURL(), "user": "classifier", "password": "change me"})
+	s.configure(map[string]any{"bus": map[string]any{"url": n.ClientURL(), "user": "classifier", "password": "change me"}})
 	router, err := nats.Connect(n.ClientURL(), nats.UserInfo("router", "change me"), nats.CustomInboxPrefix("_PGPILOT"))
 	if err != nil {
 		t.Fatal(err)
@@ -71,25 +69,5 @@ func TestThePermissionsOfThePageAreEnough(t *testing.T) {
 	})
 	if lines := log.All(); len(lines) != 0 {
 		t.Errorf("the NATS server refuses: %q", lines)
-	}
-}
-
-// configureBus adds the bus's part to the configuration.
-func (s *stand) configureBus(part map[string]any) {
-	s.t.Helper()
-	text, err := os.ReadFile(s.config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var all map[string]any
-	if err := json.Unmarshal(text, &all); err != nil {
-		s.t.Fatal(err)
-	}
-	all["bus"] = part
-	if text, err = json.Marshal(all); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(s.config, text, 0o600); err != nil {
-		s.t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -79,6 +80,26 @@ func newStand(t testing.TB) *stand {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// configure adds parts to the configuration, or replaces them.
+func (s *stand) configure(parts map[string]any) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		s.t.Fatal(err)
+	}
+	maps.Copy(all, parts)
+	if text, err = json.Marshal(all); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(s.config, text, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // process is a running classifier.
@@ -234,6 +255,25 @@ func TestVerdictsOverTheSocket(t *testing.T) {
 			if strings.HasPrefix(f.Name(), "classifier") {
 				t.Errorf("%s is left behind", f.Name())
 			}
+		}
+	}
+}
+
+// How servers are reached changes with a restart: a file that has it otherwise is not taken in
+// part, and the log says why.
+func TestANewWayToServersNeedsARestart(t *testing.T) {
+	for key, part := range map[string]map[string]any{
+		"server_tls.sslmode": {"server_tls": map[string]any{"sslmode": "require"}},
+		"tcp.user_timeout":   {"tcp": map[string]any{"user_timeout": "7s"}},
+	} {
+		s := newStand(t)
+		p := s.start("1")
+		connected(t, s.client(), 1)
+		s.configure(part)
+		until(t, "the file is refused", func() bool { return s.metric("1", "pgpilot_config_refused") == 1 })
+		p.stop(syscall.SIGTERM)
+		if log := p.log.String(); !strings.Contains(log, key) || !strings.Contains(log, "restart") {
+			t.Errorf("nothing is said of %s:\n%s", key, log)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/catalog"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/clerk"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/epoch"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/herald"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/parse"
@@ -65,6 +66,7 @@ func serve(ctx context.Context, env *service.Env) error {
 		Judge:      opinion,
 		Catalogs:   shelf,
 		Quarantine: ward,
+		Numbers:    epoch.New(env.Dir.Join(epoch.FileName), time.Now, env.Log),
 		Remember:   env.Config.Classify.CacheSize,
 		Announce:   news.Announce,
 		Metrics:    books,

@@ -98,7 +98,13 @@ func configure(c *lab.Cluster) *config.Config {
 // it is ready.
 func start(t *testing.T, d *rundir.Dir, cfg *config.Config) *lagpoller {
 	t.Helper()
-	claim, err := d.Claim(rundir.Lagpoller, "1")
+	return startAs(t, d, "1", cfg)
+}
+
+// startAs is start for one of several in a run directory.
+func startAs(t *testing.T, d *rundir.Dir, id string, cfg *config.Config) *lagpoller {
+	t.Helper()
+	claim, err := d.Claim(rundir.Lagpoller, id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,16 @@ func (d *desk) eventually(t *testing.T, text string, want verdict.Kind) {
 	}
 }
 
+// tells waits until something is in the log.
+func (d *desk) tells(t *testing.T, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); d.log.count(what) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q is not told", what)
+		}
+	}
+}
+
 func TestANewTableIsKnownToWhoAsksAgain(t *testing.T) {
 	c := labtest.Start(t, 0)
 	d := open(t, c, nil)
@@ -202,6 +212,7 @@ func TestReadFunctionsThatNoDatabaseHasAreTold(t *testing.T) {
 		if near != "" {
 			line += " nearest=" + near
 		}
+		d.tells(t, line+"\n")
 		if n := d.log.count(line + "\n"); n != 1 {
 			t.Errorf("%q is told %d times", line, n)
 		}
@@ -222,6 +233,33 @@ func TestReadFunctionsThatNoDatabaseHasAreTold(t *testing.T) {
 	if n := d.log.count("function=app.total "); n != 1 {
 		t.Errorf("a function that is there is told of %d times", n)
 	}
+}
+
+// The login that a new configuration names is used from then on, so that the former one can
+// be dropped, and its connection is not kept.
+func TestANewLoginReplacesTheConnection(t *testing.T) {
+	c := labtest.Start(t, 0)
+	super := superuser(t, c.Primary())
+	exec(t, super, "CREATE ROLE second LOGIN PASSWORD 'other'")
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT relname FROM pg_class", verdict.Read)
+	next := *login(c)
+	next.Monitor.User, next.Monitor.Password = "second", "other"
+	d.Set(next, nil, patience)
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		var users []string
+		if err := super.QueryRow(t.Context(), `SELECT coalesce(array_agg(usename::text), '{}') FROM pg_stat_activity
+			WHERE application_name = 'pgpilot-classifier'`).Scan(&users); err != nil {
+			t.Fatal(err)
+		}
+		if len(users) == 1 && users[0] == "second" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the catalog is read as %v", users)
+		}
+	}
+	d.eventually(t, "SELECT relname FROM pg_class", verdict.Read)
 }
 
 func TestADatabaseThatMayNotBeEnteredIsUnknown(t *testing.T) {

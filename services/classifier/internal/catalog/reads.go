@@ -9,29 +9,40 @@ import (
 
 // seek looks for the functions of routing.read_functions in a database, and says once of
 // each that it is not there, if none of the databases before had it: a name with a slip in
-// it would otherwise have no effect and nobody would know.
+// it would otherwise have no effect and nobody would know. A long list of such names takes
+// its time to be compared with all there are, so nobody waits for that.
 func (l *Library) seek(database string, s *Snapshot) {
-	for name, near := range l.missing(s) {
-		log := l.opts.Log.With(obs.KeyDatabase, database, "function", name)
-		if near != "" {
-			log = log.With("nearest", near)
-		}
-		log.Warn("routing.read_functions names a function that no database looked into so far has; correct it, or have it created")
+	missing := l.missing(s)
+	if len(missing) == 0 {
+		return
 	}
+	l.watches.Go(func() {
+		names := s.functionNames()
+		for _, name := range missing {
+			if l.ctx.Err() != nil {
+				return
+			}
+			log := l.opts.Log.With(obs.KeyDatabase, database, "function", name)
+			if near := s.nearestFunction(name, names); near != "" {
+				log = log.With("nearest", near)
+			}
+			log.Warn("routing.read_functions names a function that no database looked into so far has; correct it, or have it created")
+		}
+	})
 }
 
-// missing gives the functions that are to be told of, each with the one that may be meant.
-func (l *Library) missing(s *Snapshot) map[string]string {
+// missing gives the functions that are to be told of.
+func (l *Library) missing(s *Snapshot) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make(map[string]string)
+	var out []string
 	for name := range l.state.reads {
 		switch {
 		case s.hasFunction(name):
 			l.state.had[name] = true
 		case !l.state.had[name] && !l.state.missed[name]:
 			l.state.missed[name] = true
-			out[name] = s.nearestFunction(name)
+			out = append(out, name)
 		}
 	}
 	return out
@@ -51,9 +62,20 @@ func (s *Snapshot) hasFunction(name string) bool {
 	return false
 }
 
+// functionNames gives the name of each function as in readSet.
+func (s *Snapshot) functionNames() []string {
+	var out []string
+	for n, entries := range s.functions {
+		for _, e := range entries {
+			out = append(out, qualifiedName(e.schema, n))
+		}
+	}
+	return out
+}
+
 // nearestFunction gives the function that a name may have been meant for: one of the same
-// name in another schema, or else one whose name differs in a few letters.
-func (s *Snapshot) nearestFunction(name string) string {
+// name in another schema, or else the one of names that differs in a few letters.
+func (s *Snapshot) nearestFunction(name string, names []string) string {
 	_, function, qualified := strings.Cut(name, ".")
 	if !qualified {
 		function = name
@@ -61,11 +83,5 @@ func (s *Snapshot) nearestFunction(name string) string {
 	if same := s.functions[function]; len(same) > 0 {
 		return same[0].schema + "." + function
 	}
-	var all []string
-	for n, entries := range s.functions {
-		for _, e := range entries {
-			all = append(all, qualifiedName(e.schema, n))
-		}
-	}
-	return config.Nearest(name, all)
+	return config.Nearest(name, names)
 }

@@ -238,8 +238,8 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	defer cancel()
 	begun := time.Now()
 	login, reads := w.l.settings()
-	if conn != nil && !(conn.primary && login.leads(conn.server)) {
-		conn.close() // perhaps there is a primary now, or another one
+	if conn != nil && (read || !(conn.primary && login.leads(conn.server))) {
+		conn.close() // perhaps there is a primary now, or another one, or another way in
 		conn = nil
 	}
 	if conn == nil {

@@ -37,6 +37,14 @@ type Catalogs interface {
 	Changing(database string)
 }
 
+// Numbers number the flushes; epoch.Counter outside tests.
+type Numbers interface {
+	// Next gives a number above known and all others.
+	Next(known uint64) uint64
+	// Note takes note of one that another classifier has given.
+	Note(number uint64)
+}
+
 // Options of a Clerk.
 type Options struct {
 	// Parse has a text parsed and calls use with the result; parse.Pool.Parse outside
@@ -46,6 +54,7 @@ type Options struct {
 	Judge      func(c judge.Catalog, p parse.Parsed) judge.Opinion
 	Catalogs   Catalogs
 	Quarantine Quarantine
+	Numbers    Numbers
 	// Remember is the number of verdicts kept (classify.cache_size).
 	Remember int
 	// Announce is called with each fresh verdict and what it is about. It must not
@@ -206,7 +215,7 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 		log.Error("a statement ended a parser process; it counts as a write and is not parsed again",
 			"cause", poison.Cause, "bytes", len(r.Text), obs.KeyReason, poison.Detail)
 		if err := c.opts.Quarantine.Add(r.Database, r.Key, r.Text, poison.Cause); err != nil {
-			log.Error("the statement is in quarantine only here and until the end", obs.KeyError, err)
+			log.Error("the statement is in quarantine only in this classifier, until the file can be written", obs.KeyError, err)
 		}
 		return hearing{Verdict: verdict.Unclassified()}
 	default:

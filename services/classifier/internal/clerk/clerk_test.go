@@ -3,16 +3,19 @@ package clerk
 import (
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/services/classifier/internal/epoch"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/judge"
 	"github.com/pgpilot/pgpilot/services/classifier/internal/parse"
 )
@@ -102,6 +105,7 @@ func openParser(t testing.TB, remember int, parser func(string, bool, func(parse
 		Judge:      func(_ judge.Catalog, p parse.Parsed) judge.Opinion { return think(p.Normalized) },
 		Catalogs:   &o.library,
 		Quarantine: o, Remember: remember, Metrics: m,
+		Numbers: epoch.New(filepath.Join(t.TempDir(), epoch.FileName), time.Now, slog.New(slog.NewTextHandler(t.Output(), nil))),
 		Announce: func(database string, key sqltoken.Key, v verdict.Verdict, _ About) {
 			o.mu.Lock()
 			defer o.mu.Unlock()

@@ -1,7 +1,6 @@
 package clerk
 
 import (
-	"time"
 	"unique"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -28,16 +27,25 @@ func (c *Clerk) remember(database string, m matter, v verdict.Verdict) bool {
 // Flush forgets all verdicts of a database and gives its new generation, to be
 // published.
 func (c *Clerk) Flush(database string) (generation uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	generation = max(c.generations[database]+1, uint64(time.Now().UnixMicro()))
-	c.beginLocked(database, generation)
-	return generation
+	for known := c.generation(database); ; {
+		generation = c.opts.Numbers.Next(known)
+		c.mu.Lock()
+		if known = c.generations[database]; known < generation {
+			c.beginLocked(database, generation)
+			c.mu.Unlock()
+			return generation
+		}
+		c.mu.Unlock() // a sibling's flush came between
+	}
 }
 
 // Flushed takes note of a flush that another classifier has published, and reports
 // whether it is news.
 func (c *Clerk) Flushed(database string, generation uint64) bool {
+	if generation <= c.generation(database) {
+		return false
+	}
+	c.opts.Numbers.Note(generation)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if generation <= c.generations[database] {

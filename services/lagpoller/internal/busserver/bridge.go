@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
@@ -17,9 +15,10 @@ import (
 // bridge joins each connection on the doors to an in-process connection of the
 // server, which by itself listens on TCP only, and shares no port.
 type bridge struct {
-	server *server.Server
-	log    *slog.Logger
-	wg     sync.WaitGroup
+	// dial connects to the server.
+	dial func() (net.Conn, error)
+	log  *slog.Logger
+	wg   sync.WaitGroup
 
 	mu    sync.Mutex
 	doors []net.Listener
@@ -27,8 +26,8 @@ type bridge struct {
 	done  bool
 }
 
-func newBridge(s *server.Server, log *slog.Logger) *bridge {
-	return &bridge{server: s, log: log, conns: make(map[net.Conn]struct{})}
+func newBridge(dial func() (net.Conn, error), log *slog.Logger) *bridge {
+	return &bridge{dial: dial, log: log, conns: make(map[net.Conn]struct{})}
 }
 
 // open takes connections from one more door, which is the bridge's from now on.
@@ -70,7 +69,7 @@ func (b *bridge) accept(l net.Listener) {
 
 // join copies both ways until either end closes.
 func (b *bridge) join(c net.Conn) {
-	s, err := b.server.InProcessConn()
+	s, err := b.dial()
 	if err != nil {
 		b.log.Warn("bus connection refused", obs.KeyError, err)
 		c.Close()

@@ -276,7 +276,7 @@ func TestWithoutAnAddressOnlyServicesEnter(t *testing.T) {
 	if s.Addr() != nil {
 		t.Errorf("it listens on %s", s.Addr())
 	}
-	if _, err := nats.Connect(s.nats.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := nats.Connect(s.server().ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("a stranger: %v", err)
 	}
 }

@@ -8,6 +8,10 @@
 // list the services, and nothing it sends or names as a reply subject reaches
 // a service's subscription.
 //
+// Of the lagpollers of a run directory one has bus.cluster.listen, where other hosts look.
+// When it has ended, another one moves there: it starts a second server at that address,
+// and ends its first.
+//
 // The package owns the server, the listener and a pair of goroutines for each
 // connection on bus.sock; Close ends and awaits them all.
 package busserver

@@ -58,10 +58,10 @@ type Options struct {
 
 // Server is a running bus, joined with those of the other lagpollers.
 type Server struct {
-	nats   *server.Server
 	bridge *bridge
 	addr   net.Addr
 	o      Options
+	key    bus.Key
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -69,6 +69,11 @@ type Server struct {
 	own *rundir.Socket
 
 	mu sync.Mutex
+	// nats is the server, at the place where it takes routes; guarded by mu.
+	nats *server.Server
+	at   place
+	// slow counts the slow consumers of those before it; guarded by mu.
+	slow int64
 	// common is the socket under the name that all lagpollers share, once that has led here;
 	// guarded by mu.
 	common *rundir.Socket
@@ -80,11 +85,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	near := func() ([]note, error) { return neighbours(o.Dir, o.Claim.ID()) }
+	s := &Server{o: o, key: key}
 	var door net.Listener
-	var ns *server.Server
 	for try := 1; ; try++ {
-		if ns, err = run(ctx, o, key, near, &door); err == nil {
+		if s.nats, s.at, err = run(ctx, o, key, &door); err == nil {
 			break
 		}
 		if !errors.Is(err, errNotReady) || try == starts || ctx.Err() != nil {
@@ -94,7 +98,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s := &Server{nats: ns, bridge: newBridge(ns, o.Log), o: o}
+	s.bridge = newBridge(s.InProcessConn, o.Log)
 	if door != nil {
 		s.addr = door.Addr()
 		s.bridge.open(door)
@@ -106,26 +110,44 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.wg.Go(func() { s.keepCommon(watching) })
+	if s.at.instead {
+		s.wg.Go(func() { s.takeAddress(watching) })
+	}
 	return s, nil
 }
 
-// run starts the server itself. Its neighbours are told where it takes routes before it
-// looks for theirs: of two that start at once, one sees the other. The door is
-// opened unless it has been before.
-func run(ctx context.Context, o Options, key bus.Key, near func() ([]note, error), door *net.Listener) (*server.Server, error) {
-	at, err := choosePlace(ctx, o.Bus.Cluster.Listen, near)
+// run starts the server itself, where there is a place for it. The door is opened unless it
+// has been before, once the neighbours know who opens it.
+func run(ctx context.Context, o Options, key bus.Key, door *net.Listener) (*server.Server, place, error) {
+	at, err := choosePlace(ctx, o.Bus.Cluster.Listen, o.near)
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
-	if err := (note{Route: at.near, Listen: o.Bus.Listen, Cluster: o.Bus.Cluster.Listen}).leave(o.Claim); err != nil {
-		return nil, err
+	if err := o.leaveNote(at); err != nil {
+		return nil, at, err
 	}
 	if *door == nil && o.Bus.Listen != "" {
-		if *door, err = openDoor(ctx, o.Bus.Listen, near); err != nil {
-			return nil, err
+		if *door, err = openDoor(ctx, o.Bus.Listen, o.near); err != nil {
+			return nil, at, err
 		}
 	}
-	notes, err := near()
+	ns, err := launch(ctx, o, key, at)
+	return ns, at, err
+}
+
+// near gives the notes of the neighbours.
+func (o *Options) near() ([]note, error) { return neighbours(o.Dir, o.Claim.ID()) }
+
+// leaveNote tells the neighbours where this lagpoller's server takes routes.
+func (o *Options) leaveNote(at place) error {
+	return note{Route: at.near, Listen: o.Bus.Listen, Cluster: o.Bus.Cluster.Listen}.leave(o.Claim)
+}
+
+// launch starts a server at a place and has it look for the others. Its neighbours have been
+// told where it takes routes before it looks for theirs: of two that start at once, one sees
+// the other.
+func launch(ctx context.Context, o Options, key bus.Key, at place) (*server.Server, error) {
+	notes, err := o.near()
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +165,7 @@ func run(ctx context.Context, o Options, key bus.Key, near func() ([]note, error
 	ns.SetLoggerV2(log, false, false, false)
 	ns.Start()
 	if err := started(ctx, ns, log); err != nil {
-		ns.Shutdown()
-		ns.WaitForShutdown()
+		end(ns)
 		return nil, err
 	}
 	return ns, nil
@@ -243,20 +264,31 @@ func answers(ctx context.Context, socket string) bool {
 	return true
 }
 
+// server gives the server that runs.
+func (s *Server) server() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nats
+}
+
 // InProcessConn connects the lagpoller's own client without a socket.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) { return s.server().InProcessConn() }
 
 // Addr gives the TCP address of bus.listen, nil without one.
 func (s *Server) Addr() net.Addr { return s.addr }
 
 // Connections gives the number of clients, the lagpoller's own included.
-func (s *Server) Connections() int { return s.nats.NumClients() }
+func (s *Server) Connections() int { return s.server().NumClients() }
 
 // SlowConsumers counts the clients cut off because they did not read.
-func (s *Server) SlowConsumers() int64 { return s.nats.NumSlowConsumers() }
+func (s *Server) SlowConsumers() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow + s.nats.NumSlowConsumers()
+}
 
 // Routes gives the number of other servers that this one is joined with.
-func (s *Server) Routes() int { return s.nats.NumRoutes() }
+func (s *Server) Routes() int { return s.server().NumRoutes() }
 
 // Close closes all doors and waits until every connection has ended. The sockets'
 // names go first, so that services that are cut off find only others, and that a name
@@ -273,8 +305,7 @@ func (s *Server) Close() error {
 		}
 	}
 	s.bridge.stopAccepting()
-	s.nats.Shutdown()
-	s.nats.WaitForShutdown()
+	end(s.server())
 	s.bridge.close()
 	return errors.Join(failed...)
 }

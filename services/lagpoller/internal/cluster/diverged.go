@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -19,6 +20,9 @@ func (s *State) judge(primary string) {
 		}
 		replayed := lsn.Position{Timeline: m.lag.Incarnation.Timeline, LSN: m.lag.ReplayLSN}
 		why := divergence(replayed, p.lag.Incarnation.Timeline, p.points)
+		if why == "" {
+			why = otherPromotion(m.points, p.points)
+		}
 		if why == "" {
 			continue
 		}
@@ -53,6 +57,22 @@ func divergence(p lsn.Position, primary lsn.Timeline, points []lsn.Position) str
 			next, end.LSN, p.LSN)
 	}
 	return fmt.Sprintf("is on timeline %d, which is not of the primary's history: rebuild it from the primary", p.Timeline)
+}
+
+// otherPromotion says at which timeline a replica's history parts from the primary's although
+// both have it: two servers that were promoted one after the other, without hearing of each
+// other, give their timelines one number ("Timelines" in the same chapter). Empty if they do not part, or one of the
+// two is not known.
+func otherPromotion(replica, primary []lsn.Position) string {
+	if len(primary) == 0 {
+		return ""
+	}
+	for _, end := range replica {
+		if !slices.Contains(primary, end) {
+			return fmt.Sprintf("left timeline %d at %s, which the primary has not done: rebuild it from the primary", end.Timeline, end.LSN)
+		}
+	}
+	return ""
 }
 
 // CutOff lists the last messages of the replicas that answer but are not being

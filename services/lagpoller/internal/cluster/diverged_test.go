@@ -52,3 +52,19 @@ func TestADivergedReplicaIsNotHealthy(t *testing.T) {
 		t.Errorf("after its repair %+v, diverged: %+v", l, s.Diverged())
 	}
 }
+
+// Two servers that were promoted one after the other, without an archive in which the second
+// could have found the first one's timeline, both begin timeline 2.
+func TestTwoPromotionsMayGiveOneNumber(t *testing.T) {
+	s := newState()
+	s.Observed("a", primary(1, 2, 130, 0), []lsn.Position{{Timeline: 1, LSN: 100}})
+	l, _, _ := s.Observed("b", replica(1, 2, 120, 1), []lsn.Position{{Timeline: 1, LSN: 110}})
+	if l.Healthy || !strings.Contains(l.Error, "left timeline 1 at 0/6E") || len(s.Diverged()) != 1 {
+		t.Errorf("a replica of the other branch is told about as %+v", l)
+	}
+	for name, points := range map[string][]lsn.Position{"the same": {{Timeline: 1, LSN: 100}}, "not known": nil} {
+		if l, _, _ := s.Observed("b", replica(1, 2, 120, 2), points); !l.Healthy || l.Error != "" {
+			t.Errorf("%s: a replica of the primary's history is told about as %+v", name, l)
+		}
+	}
+}

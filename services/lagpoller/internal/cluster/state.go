@@ -61,8 +61,8 @@ func (s *State) Configure(backends []config.Backend, now time.Time) bool {
 	return s.review(now)
 }
 
-// Observed takes what a backend said. points are the switch points of its timeline
-// if it is a primary. It gives the message to publish, and whether the topology
+// Observed takes what a backend said. points are the switch points of its timeline,
+// where they are known. It gives the message to publish, and whether the topology
 // changed. A backend that is not configured (any more) gives ok false.
 func (s *State) Observed(backend string, o probe.Observation, points []lsn.Position) (lag bus.Lag, changed, ok bool) {
 	m := s.members[backend]

@@ -103,8 +103,8 @@ func (p *poller) askOnce(ctx context.Context, s Settings) (probe.Observation, er
 		return probe.Observation{}, err
 	}
 	o, err := p.conn.Observe(s.Timeout)
-	if err == nil && o.Role == bus.Primary && o.Incarnation.Timeline != p.pointsOf {
-		err = p.history(o.Incarnation.Timeline, s)
+	if err == nil && o.Incarnation.Timeline != p.pointsOf {
+		err = p.history(o, s)
 	}
 	if err != nil && !errors.Is(err, probe.ErrTurning) {
 		p.hangUp()
@@ -141,19 +141,21 @@ func (p *poller) hangUp() {
 	p.conn, p.pointsOf, p.points, p.compared = nil, 0, nil, false
 }
 
-// history asks a primary where its earlier timelines ended. A server that has
-// lost the file is still a primary; fences of earlier timelines then cannot be
-// carried over.
-func (p *poller) history(t lsn.Timeline, s Settings) error {
-	points, err := p.conn.History(t, s.Timeout)
+// history asks a server where the timelines before its own ended. A primary that has lost the
+// file is still one; fences of earlier timelines then cannot be carried over. A replica
+// without it may have been promoted elsewhere, and nobody could tell.
+func (p *poller) history(o probe.Observation, s Settings) error {
+	points, err := p.conn.History(o.Incarnation.Timeline, s.Timeout)
 	if probe.Refused(err) {
-		p.log.Warn("the primary does not know where its earlier timelines ended", obs.KeyError, err)
+		if o.Role == bus.Primary {
+			p.log.Warn("the primary does not know where its earlier timelines ended", obs.KeyError, err)
+		}
 		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	p.points, p.pointsOf = points, t
+	p.points, p.pointsOf = points, o.Incarnation.Timeline
 	return nil
 }
 

@@ -128,14 +128,18 @@ func (l *lockFile) write(port string) error {
 
 // release removes the socket, if it was bound, and the lock file, in this order: as long
 // as the lock exists nobody else binds. Another listener that has the lock, too, keeps
-// both: the lock belongs to all copies of its descriptor.
+// both: the lock belongs to all copies of its descriptor. So does whoever has taken the name since
+// somebody removed this lock file.
 func (l *lockFile) release() error {
+	path := l.socket + ".lock"
+	// Before the descriptor is closed: the inode number of a removed file that nobody has open
+	// may be a new file's.
+	ours := l.socket != "" && still(l.f, path)
 	if err := l.f.Close(); err != nil {
 		return fmt.Errorf("close lock file: %w", err)
 	}
-	path := l.socket + ".lock"
-	if l.socket == "" {
-		return nil // never known
+	if !ours {
+		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

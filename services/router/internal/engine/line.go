@@ -93,7 +93,7 @@ func (l *line) connected(to *serverSite, m *upstream.Made) {
 	}
 	run := uint32(0)
 	if to == e.servers[l.backend] { // otherwise the run is none of the server that has its place
-		run = e.tracker.Observe(l.backend, m.Run)
+		run = e.observe(l.backend, m)
 	}
 	if run == 0 {
 		poll.Hangup(m.FD)

@@ -1,13 +1,19 @@
 package engine
 
-import "github.com/pgpilot/pgpilot/libs/bus"
+import (
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/services/router/internal/topology"
+	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
+)
 
 // Lag takes an observation from the bus; from any goroutine.
 func (e *Engine) Lag(m bus.Lag) {
 	e.Post(func() {
 		i := e.tracker.Index(m.Backend)
-		if i < 0 {
-			return
+		if i < 0 || m.Address != "" && m.Address != e.servers[i].address {
+			return // of a server of that name that is configured elsewhere, or no more
 		}
 		b := &e.tracker.Table().Backends[i]
 		was := b.Healthy
@@ -19,4 +25,11 @@ func (e *Engine) Lag(m bus.Lag) {
 		e.retryStranded()
 		e.runReady()
 	})
+}
+
+// observe takes the run that a connection has been made in, and numbers it; 0 if it has
+// ended already.
+func (e *Engine) observe(backend int, m *upstream.Made) uint32 {
+	boot := e.clock.Now() - time.Since(m.At)
+	return e.tracker.Observe(backend, m.Run, topology.Sight{At: m.At, Boot: boot.Microseconds()})
 }

@@ -156,7 +156,7 @@ func (p *probe) connected(to *serverSite, primary int, m *upstream.Made) {
 		p.fail(errors.New("the primary is another one"))
 		return
 	}
-	p.server = fence.Server{Backend: primary, Run: p.e.tracker.Observe(primary, m.Run)}
+	p.server = fence.Server{Backend: primary, Run: p.e.observe(primary, m)}
 	if err := p.adopt(m.FD, p); err != nil {
 		p.fail(err)
 		return

@@ -182,7 +182,7 @@ func (r *replay) connectTo() {
 
 func (r *replay) connected(m *upstream.Made) {
 	e := r.e
-	run := e.tracker.Observe(r.backend, m.Run)
+	run := e.observe(r.backend, m)
 	if run == 0 {
 		poll.Hangup(m.FD)
 		r.fail(errRestarted)

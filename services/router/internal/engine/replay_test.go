@@ -136,3 +136,20 @@ func TestAReplicaThatHasDivergedIsNotAsked(t *testing.T) {
 	e.Lag(lagOf("diverged", run, 160))
 	catchUp(wanted)
 }
+
+// A lagpoller that has not been told yet goes on asking the server that had the name before.
+func TestNewsOfTheServerThatHadTheNameIsNotHeard(t *testing.T) {
+	e := runEngine(t, elsewhere("moved"), func(*Options) {})
+	former := lagOf("moved", lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 1, Children: 1}, 100)
+	former.Address = "127.0.0.1:2"
+	e.Lag(former)
+	if at := onLoop(t, e, func() lsn.Position { return e.tracker.Table().Backends[1].Replayed }); !at.IsZero() {
+		t.Errorf("it has replayed %v, by the word about another server", at)
+	}
+	present := lagOf("moved", lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 2, Children: 2}, 50)
+	present.Address = "127.0.0.1:1"
+	e.Lag(present)
+	if at := onLoop(t, e, func() lsn.Position { return e.tracker.Table().Backends[1].Replayed }); at.LSN != 50 {
+		t.Errorf("it has replayed %v, want what it says itself", at)
+	}
+}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
 
@@ -104,7 +106,7 @@ func TestATalkWithAServerThatHasLeft(t *testing.T) {
 		for backend := range 2 {
 			_, ours := handofftest.Ends(t)
 			run := onLoop(t, e, func() lsn.Incarnation {
-				e.tracker.Observe(backend, now)
+				e.tracker.Observe(backend, now, topology.Sight{At: time.Now()})
 				arrives(backend, &upstream.Made{FD: ours, Run: former})
 				return e.tracker.Incarnation(backend)
 			})

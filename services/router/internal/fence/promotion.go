@@ -4,8 +4,9 @@ import "github.com/pgpilot/pgpilot/libs/lsn"
 
 // Carry gives what a position of an earlier timeline means on the primary's: itself
 // if it lies before the place where that timeline ended, which is history common to
-// both, and otherwise that place; then it names a write that the promotion has lost.
-// ok is false for a timeline that is not known to be part of the primary's history.
+// both, and otherwise that place; then it names a write that the promotion has lost. One of
+// an earlier timeline that is missing in the history is of another branch, and lost as a whole.
+// ok is false where nobody can tell.
 func (h *History) Carry(p lsn.Position) (at lsn.Position, lost, ok bool) {
 	if p.IsZero() || p.Timeline == h.Now.Timeline {
 		return p, false, true
@@ -16,7 +17,16 @@ func (h *History) Carry(p lsn.Position) (at lsn.Position, lost, ok bool) {
 			return at, lost, true
 		}
 	}
-	return p, false, false
+	if p.Timeline > h.Now.Timeline || len(h.Ended) == 0 {
+		return p, false, false
+	}
+	parted := lsn.LSN(0)
+	for _, end := range h.Ended {
+		if end.Timeline < p.Timeline {
+			parted = end.LSN
+		}
+	}
+	return lsn.Position{Timeline: h.Now.Timeline, LSN: min(p.LSN, parted)}, true, true
 }
 
 // carry follows a position of the timeline at place i through the promotions after

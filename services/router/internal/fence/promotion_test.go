@@ -12,6 +12,8 @@ func TestFencesFollowAPromotion(t *testing.T) {
 	// Timeline 2 began at 500, but 3 branched off from a server that was at 400 of it:
 	// a point-in-time recovery.
 	back := &History{Now: lsn.Position{Timeline: 3}, Ended: []lsn.Position{{Timeline: 1, LSN: 500}, {Timeline: 2, LSN: 400}}}
+	// 3 branched off from 1, whatever became of 2.
+	beside := &History{Now: lsn.Position{Timeline: 3}, Ended: []lsn.Position{{Timeline: 1, LSN: 500}}}
 	for name, c := range map[string]struct {
 		h        *History
 		at, want lsn.Position
@@ -26,6 +28,8 @@ func TestFencesFollowAPromotion(t *testing.T) {
 		"the primary's own":       {h, lsn.Position{Timeline: 3, LSN: 900}, lsn.Position{Timeline: 3, LSN: 900}, false},
 		"a later one":             {h, lsn.Position{Timeline: 4, LSN: 10}, lsn.Position{Timeline: 4, LSN: 10}, false},
 		"lost further on":         {back, lsn.Position{Timeline: 1, LSN: 450}, lsn.Position{Timeline: 3, LSN: 400}, true},
+		"of another branch":       {beside, lsn.Position{Timeline: 2, LSN: 900}, lsn.Position{Timeline: 3, LSN: 500}, true},
+		"early on another branch": {beside, lsn.Position{Timeline: 2, LSN: 490}, lsn.Position{Timeline: 3, LSN: 490}, true},
 		"no history known":        {&History{Now: lsn.Position{Timeline: 3}}, lsn.Position{Timeline: 1, LSN: 10}, lsn.Position{Timeline: 1, LSN: 10}, false},
 	} {
 		s := Arrive(Baggage{Position: c.at})

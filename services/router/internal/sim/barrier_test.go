@@ -6,6 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 )
 
 // barrier is where uses of the primary wait, with the rules of engine/barrier.go.
@@ -128,7 +129,7 @@ func (b *barrier) read() {
 		return
 	}
 	srv := b.r.w.servers[p]
-	b.over = fence.Server{Backend: p, Run: b.r.tracker.Observe(p, srv.incarnation())}
+	b.over = fence.Server{Backend: p, Run: b.r.tracker.Observe(p, srv.incarnation(), topology.Sight{At: b.r.w.time()})}
 	b.open = b.open[:0]
 	for _, c := range srv.pending {
 		b.open = append(b.open, uint64(c.rec.id))
@@ -180,7 +181,7 @@ func (b *barrier) tells(i int) {
 	if !srv.up || srv.primary {
 		return
 	}
-	run := b.r.tracker.Observe(i, srv.incarnation())
+	run := b.r.tracker.Observe(i, srv.incarnation(), topology.Sight{At: b.r.w.time()})
 	l := b.lineTo(i)
 	for _, u := range asked.of {
 		c := u.c

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 )
 
 // asker is the router's own connection to a replica for asking how far it has replayed,
@@ -60,7 +61,7 @@ func (r *router) ofReplays(add func(int, string, func())) {
 func (a *asker) connect() {
 	srv := a.r.w.servers[a.id]
 	made := srv.connect()
-	if made.run = a.r.tracker.Observe(a.id, srv.incarnation()); made.run == 0 {
+	if made.run = a.r.tracker.Observe(a.id, srv.incarnation(), topology.Sight{At: a.r.w.time()}); made.run == 0 {
 		made.close()
 		return
 	}

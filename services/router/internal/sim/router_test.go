@@ -198,7 +198,7 @@ func (r *router) connect(c *client) {
 	}
 	r.tracker.Connected(b, r.w.time())
 	made := srv.connect()
-	made.run = r.tracker.Observe(b, srv.incarnation())
+	made.run = r.tracker.Observe(b, srv.incarnation(), topology.Sight{At: r.w.time()})
 	if made.run == 0 { // of a run that news says has ended
 		made.close()
 		return
@@ -389,7 +389,7 @@ func (p *prober) connect() {
 		return
 	}
 	made := srv.connect()
-	if made.run = p.r.tracker.Observe(b, srv.incarnation()); made.run == 0 {
+	if made.run = p.r.tracker.Observe(b, srv.incarnation(), topology.Sight{At: p.r.w.time()}); made.run == 0 {
 		made.close()
 		return
 	}

@@ -21,7 +21,7 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 	n.heard = now
 	defer t.warm(i, now)
 	b.Fresh = true
-	current := m.Incarnation.IsZero() || !n.outdated(m) && t.observe(i, m.Incarnation)
+	current := m.Incarnation.IsZero() || !n.outdated(m) && t.observe(i, m.Incarnation, now)
 	n.hear(m, now, t.settings.StaleAfter)
 	b.Healthy = n.healthy()
 	if lag, known := n.lag(now); known {
@@ -82,16 +82,26 @@ func (t *Tracker) compare(i int) {
 	b.Diverged = lost && known
 }
 
+// Sight is when a run was seen at first hand: not before At, which is Boot microseconds since the
+// machine was started, by Settings.Clock. Zeros are a moment before any other.
+type Sight struct {
+	At   time.Time
+	Boot int64
+}
+
 // Observe takes the run seen by a connection of the router's own and numbers it;
-// 0 means that the connection's run has ended already.
-func (t *Tracker) Observe(i int, inc lsn.Incarnation) uint32 {
-	if inc.SameRun(t.nodes[i].incarnation) {
-		return t.nodes[i].run
-	}
-	if !t.observe(i, inc) {
+// 0 means that the connection's run has ended already. What was seen since another run was
+// heard of is later than that: news may be old, or be about another server of the same name.
+func (t *Tracker) Observe(i int, inc lsn.Incarnation, seen Sight) uint32 {
+	n := &t.nodes[i]
+	n.ended = slices.DeleteFunc(n.ended, func(r ended) bool { return r.SameRun(inc) && r.replaced.Before(seen.At) })
+	if !inc.SameRun(n.incarnation) && !t.observe(i, inc, seen.At) {
 		return 0
 	}
-	return t.nodes[i].run
+	if seen.Boot > n.asked || n.clock != t.settings.Clock {
+		n.asked, n.clock = seen.Boot, t.settings.Clock
+	}
+	return n.run
 }
 
 // Recognize numbers a run that another router tells of; 0 means that it is not the
@@ -103,7 +113,7 @@ func (t *Tracker) Recognize(i int, inc lsn.Incarnation) uint32 {
 	case inc.Postmaster == 0:
 		return 0
 	case n.incarnation.IsZero():
-		return t.Observe(i, inc)
+		return t.Observe(i, inc, Sight{})
 	case inc.SameRun(n.incarnation):
 		return n.run
 	}
@@ -114,8 +124,14 @@ func (t *Tracker) Recognize(i int, inc lsn.Incarnation) uint32 {
 // still be spoken of by news on its way.
 const maxEnded = 16
 
-// observe makes inc the backend's run if it is not one that has ended.
-func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
+// ended is a run that another has replaced, as was known then.
+type ended struct {
+	lsn.Incarnation
+	replaced time.Time
+}
+
+// observe makes inc, known at now, the backend's run if it is not one that has ended.
+func (t *Tracker) observe(i int, inc lsn.Incarnation, now time.Time) bool {
 	n := &t.nodes[i]
 	switch {
 	case inc.SameRun(n.incarnation):
@@ -123,14 +139,14 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation) bool {
 			n.incarnation = inc
 		}
 		return true
-	case slices.ContainsFunc(n.ended, inc.SameRun):
+	case slices.ContainsFunc(n.ended, func(r ended) bool { return r.SameRun(inc) }):
 		return false
 	}
 	if !n.incarnation.IsZero() {
 		if len(n.ended) == maxEnded {
 			n.ended = slices.Delete(n.ended, 0, 1)
 		}
-		n.ended = append(n.ended, n.incarnation)
+		n.ended = append(n.ended, ended{n.incarnation, now})
 	}
 	n.asked, n.clock = 0, ""
 	n.run++

@@ -35,8 +35,8 @@ type node struct {
 	incarnation lsn.Incarnation
 	// ended are the latest runs before it. Start times do not order runs: a server's
 	// clock may be set back.
-	ended []lsn.Incarnation
-	// asked is when the run was last seen by a lagpoller, by which clock.
+	ended []ended
+	// asked is when the run was last seen, by a lagpoller or at first hand, by which clock.
 	asked    int64
 	clock    string
 	geometry lsn.Geometry

@@ -71,11 +71,11 @@ func TestAnOwnConnectionRevealsANewRun(t *testing.T) {
 	tr := fresh()
 	tr.Lag(lag(1, inc(1, 1), 200), t0)
 	seen := lsn.Incarnation{Postmaster: 1, Children: 5}
-	run := tr.Observe(1, seen)
+	run := tr.Observe(1, seen, Sight{At: t0})
 	if run == 0 || !tr.Table().Backends[1].Replayed.IsZero() {
 		t.Fatalf("run %d, replayed %v; want a new run with nothing proven", run, tr.Table().Backends[1].Replayed)
 	}
-	if tr.Observe(1, lsn.Incarnation{Postmaster: 1, Children: 1}) != 0 {
+	if tr.Observe(1, lsn.Incarnation{Postmaster: 1, Children: 1}, Sight{At: t0}) != 0 {
 		t.Fatal("a connection of the ended run must be told apart")
 	}
 	tr.Lag(lag(2, inc(1, 5), 90), t0)
@@ -101,7 +101,7 @@ func TestSilenceExpires(t *testing.T) {
 func TestAClockStepBackIsNoEarlierRun(t *testing.T) {
 	tr := fresh()
 	tr.Lag(lag(1, inc(100, 101), 200), t0)
-	run := tr.Observe(1, lsn.Incarnation{Postmaster: 50, Children: 51})
+	run := tr.Observe(1, lsn.Incarnation{Postmaster: 50, Children: 51}, Sight{At: t0})
 	if run == 0 || run == 1 {
 		t.Fatalf("run %d, want a new one", run)
 	}

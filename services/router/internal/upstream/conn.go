@@ -35,7 +35,8 @@ type Made struct {
 	Parameters []handoff.Parameter
 	// Beginnings are what transactions on it begin with; nil if that is not known.
 	Beginnings *Beginnings
-	At         time.Time
+	// At is when the login was through. Run was seen after that.
+	At time.Time
 }
 
 // Standby reports that the server was in recovery when the connection was made
