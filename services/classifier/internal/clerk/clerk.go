@@ -228,7 +228,7 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 		log.Error("a statement ended a parser process; it counts as a write and is not parsed again",
 			"cause", poison.Cause, "bytes", len(r.Text), obs.KeyReason, poison.Detail)
 		if err := c.opts.Quarantine.Add(r.Database, r.Key, r.Text, poison.Cause); err != nil {
-			log.Error("the statement is in quarantine only here and until the end", obs.KeyError, err)
+			log.Error("the statement is in quarantine only in this classifier, until the file can be written", obs.KeyError, err)
 		}
 		return hearing{Verdict: unjudged(r)}
 	default:
