@@ -312,7 +312,7 @@ func (w *watch) swap(next *Snapshot) {
 		w.log.Info("the database's catalog is known", "names", next.Size())
 		w.l.opts.Changed(w.database)
 	case old.Spoils(next):
-		w.log.Info("the database's catalog has changed, verdicts are dropped")
+		w.log.Info("the database's catalog, or what is configured of its functions, has changed; verdicts are dropped")
 		w.l.opts.Metrics.flushes.Inc()
 		w.l.opts.Changed(w.database)
 	}
