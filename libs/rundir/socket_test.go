@@ -117,6 +117,72 @@ func TestAcceptOutlivesErrors(t *testing.T) {
 	}
 }
 
+// An error that passes leaves the socket in use, and nobody who waits at it is lost. What
+// accept says is made by what is in the socket's place meanwhile: the kernel's own reasons
+// (ECONNABORTED, ENFILE) cannot be had from it at will, and none is told from another.
+func TestAcceptGoesOnWithTheSameSocket(t *testing.T) {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for name, c := range map[string]struct {
+		says  string
+		other func() (int, error)
+	}{
+		"a socket that does not listen": {"invalid argument", func() (int, error) { return unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0) }},
+		"one without connections":       {"operation not supported", func() (int, error) { return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) }},
+		"no socket":                     {"socket operation on non-socket", func() (int, error) { return unix.Dup(int(file.Fd())) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := make(lines, 64)
+			_, s := listenTo(t, log.logger())
+			other, err := c.other()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(other)
+			raw, err := s.state.socket.SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			put := func(there int) (failed error) {
+				if err := raw.Control(func(fd uintptr) { failed = unix.Dup3(there, int(fd), unix.O_CLOEXEC) }); err != nil {
+					return err
+				}
+				return failed
+			}
+			kept := -1
+			if err := raw.Control(func(fd uintptr) { kept, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err != nil || kept < 0 {
+				t.Fatal(err)
+			}
+			defer unix.Close(kept)
+			if err := put(other); err != nil {
+				t.Fatal(err)
+			}
+			accepted, ended := accepting(s)
+			log.expect(t, c.says)
+			conn, err := net.Dial("unix", s.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := put(kept); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-accepted:
+			case err := <-ended:
+				t.Fatalf("it accepts no more: %v", err)
+			}
+			s.Close()
+			if err := <-ended; !errors.Is(err, net.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}
+
 // A socket that cannot accept can be closed.
 func TestCloseEndsATroubledAccept(t *testing.T) {
 	log := make(lines, 64)

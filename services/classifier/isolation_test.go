@@ -122,6 +122,57 @@ func TestPoisonCostsItsOwnVerdict(t *testing.T) {
 	}
 }
 
+// Whatever befalls the quarantine's file, no classifier gives a text that it knows to its
+// parser again, and one that starts afterwards knows it too.
+func TestADamagedQuarantineHolds(t *testing.T) {
+	s := newStand(t)
+	s.start("1")
+	s.start("2")
+	c := s.client()
+	connected(t, c, 2)
+	text := poisoned(poison.Crash)
+	askBoth := func() {
+		for range 10 { // both classifiers get some
+			wantKind(t, c, text, verdict.Write)
+		}
+	}
+	askBoth()
+	path := s.dir.Join(quarantine.FileName)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damage := range []func() error{
+		func() error { return os.Truncate(path, int64(len(whole)/2)) },
+		func() error { return os.WriteFile(path, make([]byte, len(whole)+1), 0o600) },
+	} {
+		for _, id := range []string{"1", "2"} { // both know it
+			until(t, "it is in quarantine", func() bool { return s.metric(id, "pgpilot_classifier_quarantine_entries") == 1 })
+		}
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		askBoth()
+		until(t, "the file is whole again", func() bool {
+			b, err := os.ReadFile(path)
+			return err == nil && strings.Contains(string(b), fmt.Sprintf("%x", keyOf(t, text)))
+		})
+		askBoth()
+	}
+	s.start("3")
+	connected(t, c, 3)
+	for range 5 {
+		askBoth()
+	}
+	ended := 0.0
+	for _, id := range []string{"1", "2", "3"} {
+		ended += s.metric(id, `pgpilot_classifier_workers_ended_total{cause="`+poison.Crash+`"}`)
+	}
+	if ended != 1 {
+		t.Errorf("%v parser processes ended by one text", ended)
+	}
+}
+
 // A classifier that stands still is given one question and no more.
 func TestAStoppedClassifierIsNotWaitedFor(t *testing.T) {
 	s := newStand(t)

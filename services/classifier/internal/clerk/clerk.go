@@ -175,6 +175,16 @@ type hearing struct {
 	about About
 }
 
+// unjudged is the verdict on a text that cannot be parsed.
+func unjudged(r *verdict.Request) verdict.Verdict {
+	text := []byte(r.Text)
+	scanned, err := sqltoken.NewScanner(sqltoken.Secret{}).Scan(text, &sqltoken.Options{ServerMajor: judge.NewestMajor})
+	if err != nil {
+		scanned = sqltoken.Result{}
+	}
+	return verdict.Unjudged(text, scanned, judge.NewestMajor)
+}
+
 // hear has a text parsed and judged. A text that makes the judge panic would do so
 // again, so that verdict is as good as any.
 func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
@@ -184,7 +194,7 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 		if p := recover(); p != nil {
 			c.opts.Metrics.panics.Inc()
 			c.log(r).Error("judging a statement panicked, it counts as a write", obs.KeyError, p, "stack", string(debug.Stack()))
-			h = hearing{Verdict: verdict.Unclassified(), keep: true}
+			h = hearing{Verdict: unjudged(r), keep: true}
 		}
 		if h.err == nil {
 			c.opts.Metrics.judged.WithLabelValues(h.Kind.String()).Inc()
@@ -192,10 +202,13 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 	}()
 	o, done := judge.Refuse(r.Text)
 	if done {
+		if !o.Verdict.Effects.Has(verdict.Unparsable) {
+			o.Verdict = unjudged(r)
+		}
 		return hearing{Verdict: o.Verdict, keep: true}
 	}
 	if c.opts.Quarantine.Holds(r.Key, r.Text) {
-		return hearing{Verdict: verdict.Unclassified()}
+		return hearing{Verdict: unjudged(r)}
 	}
 	var normalized string
 	judged := false
@@ -209,15 +222,15 @@ func (c *Clerk) hear(r *verdict.Request, by judge.Catalog) (h hearing) {
 	case errors.As(err, &refused):
 		o = judge.Unparsable(refused.Message)
 	case errors.Is(err, parse.ErrTooLarge):
-		o = judge.Opinion{Verdict: verdict.Unclassified(), Reason: err.Error()}
+		o = judge.Opinion{Verdict: unjudged(r), Reason: err.Error()}
 	case errors.As(err, &poison):
 		log := c.log(r)
 		log.Error("a statement ended a parser process; it counts as a write and is not parsed again",
 			"cause", poison.Cause, "bytes", len(r.Text), obs.KeyReason, poison.Detail)
 		if err := c.opts.Quarantine.Add(r.Database, r.Key, r.Text, poison.Cause); err != nil {
-			log.Error("the statement is in quarantine only here and until the end", obs.KeyError, err)
+			log.Error("the statement is in quarantine only in this classifier, until the file can be written", obs.KeyError, err)
 		}
-		return hearing{Verdict: verdict.Unclassified()}
+		return hearing{Verdict: unjudged(r)}
 	default:
 		return hearing{Verdict: verdict.Unclassified(), err: err}
 	}

@@ -274,7 +274,7 @@ func TestAPanicIsAWriteAndIsNotRepeated(t *testing.T) {
 		if !ok {
 			v = o.decide(t, request("a", 1))
 		}
-		if v != verdict.Unclassified() {
+		if v != (verdict.Verdict{Kind: verdict.Write, Effects: verdict.Unproven | verdict.Session}) {
 			t.Fatalf("decided %+v", v)
 		}
 	}
@@ -291,7 +291,7 @@ func TestPoisonIsParsedOnce(t *testing.T) {
 		return &parse.Poison{Cause: "crash"}
 	}, read)
 	for range 3 {
-		if v := o.decide(t, request("a", 1)); v != verdict.Unclassified() {
+		if v := o.decide(t, request("a", 1)); v.Kind != verdict.Write || !v.Effects.Has(verdict.Unproven|verdict.Session) {
 			t.Fatalf("decided %+v", v)
 		}
 		if _, ok := o.Recall(request("a", 1)); ok {

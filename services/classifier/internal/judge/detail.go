@@ -166,7 +166,7 @@ func operandOf(n *pgquery.Node, literals map[int32]int) (o verdict.Operand, ok b
 // literalsOf numbers the constants of a text by where they begin.
 func literalsOf(text string) map[int32]int {
 	out := make(map[int32]int)
-	lexer := sqltoken.NewLexer([]byte(text), newestMajor)
+	lexer := sqltoken.NewLexer([]byte(text), NewestMajor)
 	for {
 		t, err := lexer.Next()
 		switch {

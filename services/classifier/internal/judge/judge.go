@@ -53,7 +53,7 @@ func Judge(text string, c Catalog) Opinion {
 // not take a comment for white space everywhere, and texts that differ only in
 // comments share a verdict. A text that cannot be taken apart stays as it is.
 func Bare(text string) string {
-	b, err := sqltoken.AppendWithoutComments(nil, []byte(text), newestMajor)
+	b, err := sqltoken.AppendWithoutComments(nil, []byte(text), NewestMajor)
 	if err != nil {
 		return text
 	}

@@ -16,8 +16,8 @@ const maxNesting = 4000
 // shortText cannot nest deeper than maxNesting: a level takes two bytes at least.
 const shortText = 2 * maxNesting
 
-// newestMajor is the release whose lexical rules accept the most.
-const newestMajor = 18
+// NewestMajor is the release whose lexical rules accept the most.
+const NewestMajor = 18
 
 // nesting gives an upper bound for the depth of the text's parse tree, or zero
 // for a text too short to matter. Chains such as a+b+c, NOT NOT a, or a JOIN b
@@ -31,7 +31,7 @@ func nesting(text string) (int, error) {
 	open := []level{{}}
 	depth, deepest := 0, 0 // depth is the sum over open
 	b := []byte(text)
-	lexer := sqltoken.NewLexer(b, newestMajor)
+	lexer := sqltoken.NewLexer(b, NewestMajor)
 	for {
 		t, err := lexer.Next()
 		if err != nil {

@@ -20,7 +20,7 @@ func variants(text string) []string {
 	for kind, values := range substitutes {
 		for _, value := range values {
 			b := []byte(text)
-			lexer := sqltoken.NewLexer(b, newestMajor)
+			lexer := sqltoken.NewLexer(b, NewestMajor)
 			var changed []byte
 			last := 0
 			for {
@@ -47,7 +47,7 @@ func variants(text string) []string {
 // localtime(2); nothing is decided by it.)
 func TestTextsOfOneTemplateHaveOneVerdict(t *testing.T) {
 	scanner := sqltoken.NewScanner(sqltoken.Secret{1})
-	opts := sqltoken.Options{ServerMajor: newestMajor}
+	opts := sqltoken.Options{ServerMajor: NewestMajor}
 	compared := 0
 	for _, e := range table(t) {
 		r, err := scanner.Scan([]byte(e.text), &opts)

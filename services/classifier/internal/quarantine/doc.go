@@ -6,6 +6,11 @@
 // constants are parsed alike, and by a hash of itself, for the same text of another
 // database or with other settings. The file holds no statement text.
 //
+// A file that is damaged costs nothing that anybody knows: the entries that are whole are
+// read, each classifier that runs adds those it has, and the file is written anew, with what
+// it was beside it. What cannot be written, as on a full disk, holds in its classifier alone
+// and is tried again each second.
+//
 // An entry ends after Options.Keep, when Options.Most newer ones push it out, or
 // when somebody removes the file; whatever it was about may be judged again.
 package quarantine

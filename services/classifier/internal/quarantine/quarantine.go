@@ -1,7 +1,6 @@
 package quarantine
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -51,21 +50,29 @@ type Quarantine struct {
 }
 
 type state struct {
-	// read is what the file was like when it was last read; nil if there was none.
-	read os.FileInfo
-	// saved are the file's entries, oldest first; unsaved those that could not be
-	// written: they hold here alone.
+	// read is what the file was like when it was last read; nil if there was none. damaged
+	// is set if not all of it could be read, repaired is when the file had been, last.
+	read     os.FileInfo
+	damaged  bool
+	repaired time.Time
+	// saved are the file's entries, oldest first; unsaved those that are not in it, but
+	// were, or should be: they hold here alone until Watch has written them.
 	saved, unsaved []Entry
 	// keys and texts say when the entry of a template key or a text's hash ends.
 	keys, texts map[string]time.Time
-	// watched has the database of every entry seen whose end Watch has not told yet,
-	// by template key.
-	watched map[string]string
+	// watched has every entry seen whose end Watch has not told yet, by template key.
+	watched map[string]watched
+	// toTell are the databases of entries that have ended since told, which is when Watch
+	// told of such last.
+	toTell map[string]bool
+	told   time.Time
+	// said is the last complaint about writing.
+	said string
 }
 
 // Open reads the file, which need not be there.
 func Open(o Options) (*Quarantine, error) {
-	q := &Quarantine{opts: o, state: state{watched: make(map[string]string)}, held: prometheus.NewCounter(prometheus.CounterOpts{
+	q := &Quarantine{opts: o, state: state{watched: make(map[string]watched), toTell: make(map[string]bool)}, held: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pgpilot_classifier_quarantine_hits_total",
 		Help: "Statements that were not parsed because they are in quarantine; each is a write.",
 	})}
@@ -110,14 +117,12 @@ func (q *Quarantine) Holds(key sqltoken.Key, text string) bool {
 }
 
 // Add takes in a text that ended a parser process by cause. If that cannot be
-// written it holds in this process only, and the error says why.
+// written it holds in this process only until Watch has written it, and the error says why.
 func (q *Quarantine) Add(database string, key sqltoken.Key, text, cause string) error {
-	now := q.opts.Now().UTC()
+	now := q.opts.Now().UTC().Round(0) // as it is read again
 	e := Entry{Key: hex.EncodeToString(key[:]), Text: hash(text), Database: database, Cause: cause,
 		At: now, Ends: now.Add(q.opts.Keep)}
-	err := change(q.opts.Path, func(entries []Entry) []Entry {
-		return newest(append(current(entries, now), e), q.opts.Most)
-	})
+	err := q.write([]Entry{e})
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {
@@ -132,27 +137,37 @@ func (q *Quarantine) Add(database string, key sqltoken.Key, text, cause string) 
 // refreshLocked reads the file if it has changed. It is replaced, never written
 // to, so one that has changed is another file.
 func (q *Quarantine) refreshLocked() {
+	s := &q.state
 	info, err := os.Stat(q.opts.Path)
 	if err != nil {
 		info = nil
 	}
-	if q.state.keys != nil && same(info, q.state.read) {
+	if s.keys != nil && same(info, s.read) {
 		return
 	}
-	var entries []Entry
+	var d document
 	switch {
 	case err == nil:
-		entries, err = load(q.opts.Path)
+		d, err = load(q.opts.Path)
 	case errors.Is(err, os.ErrNotExist):
 		err = nil
-		if q.state.read != nil {
-			q.state.unsaved = nil // whoever removes the file means all of it
+		if s.read != nil && !s.damaged {
+			s.saved, s.unsaved = nil, nil // whoever removes the file means all of it
 		}
 	}
-	if err != nil {
-		q.opts.Log.Error("the quarantine cannot be read and counts as empty; remove the file", obs.KeyPath, q.opts.Path, obs.KeyError, err)
+	now := q.opts.Now()
+	mended := !d.Repaired.IsZero() && !d.Repaired.Equal(s.repaired)
+	if err != nil || s.damaged || mended {
+		// What was in the file, and may not be any more, is to be in it again.
+		s.unsaved = merge(current(q.entriesLocked(), now), current(d.Entries, now), q.opts.Most)
 	}
-	q.state.read, q.state.saved = info, entries
+	if err != nil {
+		q.opts.Log.Error("the quarantine is damaged; what is known of it holds, and the file is written anew",
+			obs.KeyPath, q.opts.Path, "entries", len(s.unsaved), obs.KeyError, err)
+		d.Entries = nil
+	}
+	s.read, s.damaged, s.repaired, s.saved = info, err != nil, d.Repaired, d.Entries
+	s.unsaved = without(s.unsaved, s.saved)
 	q.indexLocked()
 }
 
@@ -170,48 +185,17 @@ func (q *Quarantine) entriesLocked() []Entry {
 func (q *Quarantine) indexLocked() {
 	q.state.keys, q.state.texts = make(map[string]time.Time), make(map[string]time.Time)
 	for _, e := range q.entriesLocked() {
-		q.state.keys[e.Key], q.state.texts[e.Text] = e.Ends, e.Ends
-		q.state.watched[e.Key] = e.Database
+		if !e.Ends.Before(q.state.keys[e.Key]) {
+			q.state.keys[e.Key] = e.Ends
+			q.state.watched[e.Key] = watched{e.Database, e.Ends}
+		}
+		if !e.Ends.Before(q.state.texts[e.Text]) {
+			q.state.texts[e.Text] = e.Ends
+		}
 	}
 }
 
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
-}
-
-// lookEvery is how often Watch looks for entries that have ended.
-const lookEvery = time.Second
-
-// Watch calls released with each database that has an entry less than before,
-// until ctx ends: what was said of its statements may be said otherwise now.
-func (q *Quarantine) Watch(ctx context.Context, released func(database string)) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for database := range q.freed() {
-			released(database)
-		}
-	}
-}
-
-// freed takes the databases of the entries that hold no more.
-func (q *Quarantine) freed() map[string]bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.refreshLocked()
-	out := make(map[string]bool)
-	now := q.opts.Now()
-	for key, database := range q.state.watched {
-		if !now.Before(q.state.keys[key]) {
-			delete(q.state.watched, key)
-			out[database] = true
-		}
-	}
-	return out
 }

@@ -101,8 +101,8 @@ func TestEntriesEnd(t *testing.T) {
 		t.Errorf("%d entries", n)
 	}
 	add(t, q, 2, "b")
-	if entries, err := load(path); err != nil || len(entries) != 1 {
-		t.Errorf("the file keeps what has ended: %v, %v", entries, err)
+	if d, err := load(path); err != nil || len(d.Entries) != 1 {
+		t.Errorf("the file keeps what has ended: %v, %v", d.Entries, err)
 	}
 }
 
@@ -133,6 +133,58 @@ func TestRemovingTheFileClearsIt(t *testing.T) {
 	want(t, q, 1, "a", false)
 	if database := <-freed; database != "app" {
 		t.Fatalf("freed %q", database)
+	}
+}
+
+// What routers were told of a text stays as true when newer ones push its entry out: nothing
+// is flushed, however many there are.
+func TestWhatIsPushedOutIsNotReleased(t *testing.T) {
+	path, c := filepath.Join(t.TempDir(), FileName), newClock()
+	q := open(t, path, 3, c)
+	for i := range byte(10) {
+		add(t, q, i, fmt.Sprint(i))
+		if freed := q.freed(); len(freed) != 0 {
+			t.Fatalf("%v is released with entry %d", freed, i)
+		}
+	}
+	if n := len(q.state.watched); n != 3 {
+		t.Errorf("%d entries are watched", n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if freed := q.freed(); !freed["app"] {
+		t.Errorf("%v is released by who removes the file", freed)
+	}
+}
+
+// Texts that came one after the other end one after the other. All are told of, but not each
+// on its own.
+func TestEndsAreToldTogether(t *testing.T) {
+	path, c := filepath.Join(t.TempDir(), FileName), newClock()
+	q := open(t, path, 1000, c)
+	const seconds = 150
+	for i := range byte(seconds) {
+		add(t, q, i, fmt.Sprint(i))
+		c.pass(time.Second)
+	}
+	c.pass(time.Hour - seconds*time.Second)
+	told := 0
+	for range seconds {
+		if q.freed()["app"] {
+			told++
+		}
+		c.pass(time.Second)
+	}
+	if told == 0 || told > 4 {
+		t.Errorf("told %d times in %d seconds", told, seconds)
+	}
+	c.pass(endsEvery)
+	if !q.freed()["app"] {
+		t.Error("the last are not told of")
+	}
+	if len(q.state.watched) != 0 || len(q.state.toTell) != 0 {
+		t.Errorf("%d entries are watched, %v is to be told", len(q.state.watched), q.state.toTell)
 	}
 }
 
@@ -186,15 +238,20 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		entries, err := load(path)
-		if err != nil {
-			return
+		d, err := load(path)
+		for _, e := range d.Entries {
+			if !e.whole() {
+				t.Fatalf("%q holds the entry %+v", b, e)
+			}
 		}
-		if err := change(path, func(e []Entry) []Entry { return e }); err != nil {
+		now := time.Now()
+		mended := false
+		if err := change(path, now, func(e []Entry) []Entry { return e }, func(error) { mended = true }); err != nil {
 			t.Fatalf("%q is read but not written: %v", b, err)
 		}
-		if again, err := load(path); err != nil || len(again) != len(entries) {
-			t.Fatalf("%q: %d entries, then %d, %v", b, len(entries), len(again), err)
+		again, after := load(path)
+		if after != nil || len(again.Entries) != len(d.Entries) || mended != (err != nil) || mended && !again.Repaired.Equal(now) {
+			t.Fatalf("%q: %d entries, %v, then %d, %v, mended: %v", b, len(d.Entries), err, len(again.Entries), after, mended)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func (e *Engine) known(c *client, text []byte) (v verdict.Verdict, ok bool) {
 	}
 	r, err := e.scanner.Scan(text, &sqltoken.Options{Context: c.context, ServerMajor: c.major})
 	if err != nil || c.unchecked(r) {
-		return unproven(r), true
+		return verdict.Unjudged(text, r, c.major), true
 	}
 	return e.cache.Get(r.Key, c.generation)
 }
@@ -74,11 +74,11 @@ func (e *Engine) judge(c *client, text []byte) {
 
 // ask puts the question to a classifier.
 func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result, err error) {
-	fallback := unproven(r)
 	if err != nil || c.unchecked(r) {
-		e.judged(c, question, fallback)
+		e.unjudged(c, question, text, r)
 		return
 	}
+	r.Hints = nil // they are the scanner's
 	key := r.Key
 	e.opts.Judge(verdict.Request{Key: key, Database: c.login.Database, Text: text}, func(v verdict.Verdict, err error) {
 		e.Post(func() {
@@ -88,12 +88,25 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 					e.metrics.Foreign.Inc()
 				}
 				e.complain(c, err)
-				v = fallback
-			} else {
-				e.learn(c.login.Database, key, v)
+				e.unjudged(c, question, text, r)
+				return
 			}
+			e.learn(c.login.Database, key, v)
 			e.judged(c, question, v)
 		})
+	})
+}
+
+// unjudged gives the session the verdict on a text that nobody has judged.
+func (e *Engine) unjudged(c *client, question uint64, text string, r sqltoken.Result) {
+	if len(text) <= lexHere {
+		e.judged(c, question, verdict.Unjudged([]byte(text), r, c.major))
+		return
+	}
+	major := c.major
+	e.work.Go(func() {
+		v := verdict.Unjudged([]byte(text), r, major)
+		e.Post(func() { e.judged(c, question, v) })
 	})
 }
 
@@ -122,36 +135,25 @@ func (e *Engine) judged(c *client, question uint64, v verdict.Verdict) {
 	e.runReady()
 }
 
-// unproven is the verdict on a statement that nobody has judged: a write. Unless
-// its first word rules that out, it may also leave something in the server
-// session for later statements to find.
-func unproven(r sqltoken.Result) verdict.Verdict {
-	v := verdict.Unclassified()
-	if r.Statements == 1 {
-		switch r.First {
-		case sqltoken.Select, sqltoken.Insert, sqltoken.Update, sqltoken.Delete, sqltoken.Merge,
-			sqltoken.Values, sqltoken.Table, sqltoken.With, sqltoken.Begin, sqltoken.Start, sqltoken.Commit,
-			sqltoken.End, sqltoken.Rollback, sqltoken.Abort, sqltoken.Savepoint, sqltoken.Release,
-			sqltoken.Truncate, sqltoken.Vacuum, sqltoken.Analyze, sqltoken.Copy, sqltoken.Show, sqltoken.Explain,
-			sqltoken.Alter, sqltoken.Drop, sqltoken.Comment, sqltoken.Grant, sqltoken.Revoke, sqltoken.Reindex,
-			sqltoken.Refresh, sqltoken.Cluster, sqltoken.Lock, sqltoken.Notify, sqltoken.Checkpoint:
-			return v
-		}
-	}
-	v.Effects |= verdict.Session
-	return v
-}
-
 // Verdict takes a verdict from the bus; from any goroutine.
 func (e *Engine) Verdict(database string, key sqltoken.Key, v verdict.Verdict) {
 	e.Post(func() { e.learn(database, key, v) })
 }
 
 // learn keeps a verdict. One of a newer generation tells of a flush, whose own news may be
-// late or lost.
+// late or lost. It may be one of a classifier that could not look into the database: whoever
+// can some day says so only if he follows it.
 func (e *Engine) learn(database string, key sqltoken.Key, v verdict.Verdict) {
 	e.flush(database, v.Generation)
+	e.follow(database)
 	e.cache.Put(database, key, v)
+}
+
+// follow has the classifiers follow a database.
+func (e *Engine) follow(database string) {
+	if e.opts.Follow != nil {
+		e.opts.Follow(database)
+	}
 }
 
 // FlushVerdicts ends the verdicts of a database that are older than generation;
@@ -164,9 +166,7 @@ func (e *Engine) flush(database string, generation uint64) {
 	if !e.cache.Flush(database, generation) {
 		return
 	}
-	if e.opts.Follow != nil {
-		e.opts.Follow(database)
-	}
+	e.follow(database)
 	for _, c := range e.clients {
 		if c.login.Database == database {
 			c.generation = generation

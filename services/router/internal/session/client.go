@@ -309,9 +309,10 @@ func (s *Session) simple(typ byte) owed {
 	return o
 }
 
-// write makes the fence dirty, before the statement's first byte is forwarded.
+// write makes the fence dirty, before the statement's first byte is forwarded. What may
+// write runs once, whatever it was taken for before.
 func (s *Session) write(h *held) {
-	s.written = true
+	s.written, s.retry = true, false
 	s.fence.Wrote(h.by)
 }
 

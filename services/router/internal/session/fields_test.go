@@ -25,7 +25,7 @@ var travels = map[string]map[string]string{
 		"sweeps": "- of what is being answered", "retunes": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked",
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "hidden": "- of fromServer", "stepped": "Lease.Stepped, Lease.Idle", "again": "in front of the unread bytes",
-		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point",
+		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point", "doubted": "- of a read that begins again",
 		"began": "the record's startup parameters", "own": "- follows from set", "hint": "- of what is read again", "admitted": "- of what is read again", "warned": "Warned", "given": "Fence.Given", "among": "- of what is read again", "behind": "- of what is being answered",
 		"recovered": "- of what is being answered", "stale": "Stale", "sql": "- follows from named", "executing": "- of what is read again",
 		"refreshing": "- of what is read again", "refreshed": "- of what is read again", "outer": "- of what is read again",

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
@@ -72,8 +73,15 @@ func (s *Session) proceed() {
 	s.enter(Granted)
 }
 
-// runAgain sends the read that has failed elsewhere.
+// runAgain sends the read that has failed elsewhere. One that a replica cannot run may
+// have been judged before what it calls was changed: whatever it does now, it does here.
 func (s *Session) runAgain() {
+	if s.doubted && s.at == PrimarySlot {
+		s.doubted = false
+		v := s.verdict
+		v.Kind, v.Effects = verdict.Write, v.Effects|verdict.Unproven
+		s.effects(v, nil)
+	}
 	run := forwarding{s: s}
 	s.sendBegin(&run, !s.extended)
 	run.flush()

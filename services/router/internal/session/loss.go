@@ -299,7 +299,7 @@ func (s *Session) close() {
 
 // forget drops the copy of a running read.
 func (s *Session) forget() {
-	s.retry = false
+	s.retry, s.doubted = false, false
 	if s.again != nil {
 		s.env.Drop(s.again)
 		s.again = nil

@@ -32,6 +32,8 @@ type owner struct {
 	serverUnread [2][]byte
 	clientUnread []byte
 	unsuited     func(text string)
+	// flushed says that no verdict from before holds any more.
+	flushed bool
 	// serves is what it says of a replica that the session has read.
 	serves bool
 	kept   int // copies the session has not dropped
@@ -155,7 +157,7 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 
 func (o *owner) Beginnings() session.Beginnings { return o.beginnings }
 
-func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing }
+func (o *owner) Current(v verdict.Verdict) bool { return !v.Passing && !o.flushed }
 
 func (o *owner) Token(_ *session.Session, at lsn.Position) string {
 	return fence.Token{SystemID: 7, Position: at}.String()

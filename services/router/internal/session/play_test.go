@@ -234,6 +234,8 @@ func (p *play) set(args []string) error {
 			p.o.settings.Values.Mode = m
 		case "serves":
 			p.o.serves = v == "on"
+		case "flushed":
+			p.o.flushed = v == "on"
 		case "per-session":
 			p.o.settings.PerSession = v == "on"
 		case "lazy-begin":

@@ -93,8 +93,10 @@ func outdated(problem []byte) bool {
 // writes.
 const readOnly = "25006"
 
-// unsuited notes that the statement which runs is one for the primary.
+// unsuited notes that the statement which runs is one for the primary: it is a write from
+// now on, and so it is when it runs again.
 func (s *Session) unsuited() {
+	s.doubted = true
 	if !s.extended && s.executing != nil {
 		s.executing.verdict.Kind = verdict.Write
 		return
@@ -115,10 +117,16 @@ func (s *Session) unsuited() {
 		}
 		st = o.st
 	}
-	if st != nil {
-		st.verdict.Kind = verdict.Write
-		s.env.Unsuited(s, st.typed())
+	if st == nil {
+		return
 	}
+	st.verdict.Kind = verdict.Write
+	for i := range s.seq.parses { // as which it is prepared again
+		if p := &s.seq.parses[i]; st.client == string(s.again[p.from:p.to]) {
+			p.verdict.Kind = verdict.Write
+		}
+	}
+	s.env.Unsuited(s, st.typed())
 }
 
 // fromRetreat skips the rest of the answer, so that the connection can be used

@@ -282,7 +282,7 @@ func (s *Session) outdated(st *Statement) bool {
 
 // lasting gives what must be taken for true of a statement that is about to be
 // bound: if its verdict holds no more, and it is too late to ask, it may do anything
-// to the server session.
+// to the server session, and write where that is possible.
 func (s *Session) lasting(st *Statement) verdict.Verdict {
 	v := st.verdict
 	switch {
@@ -290,6 +290,9 @@ func (s *Session) lasting(st *Statement) verdict.Verdict {
 		return verdict.Unclassified()
 	case s.outdated(st):
 		v.Effects |= verdict.Unproven
+		if s.at == PrimarySlot {
+			v.Kind = verdict.Write
+		}
 	}
 	return v
 }

@@ -190,8 +190,9 @@ type Session struct {
 	replayed int
 	retry    bool
 	tried    route.Set
-	// retreating says that it has failed on a replica, whose answer is being skipped.
-	retreating bool
+	// retreating says that it has failed on a replica, whose answer is being skipped,
+	// doubted that it may do more than read: the failure says so.
+	retreating, doubted bool
 	// fatal says that the last error shown to the client was FATAL: the server ends
 	// the connection, and so does the router.
 	fatal bool
