@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -40,8 +41,10 @@ type client struct {
 	// folding says that the server may fold letters of names that are not ASCII.
 	folding bool
 
-	wait     waiting
-	cross    crossing
+	wait  waiting
+	cross crossing
+	// newest is the latest timeline that the session is known to have come from.
+	newest   lsn.Timeline
 	reads    bool        // it has read, and not just anything, since its fence was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
@@ -233,6 +236,10 @@ func (e *Engine) begin(a *arrival) error {
 		c.learn(params)
 	}
 	if rec.Live != nil {
+		c.newest = rec.Live.Fence.Writer.Timeline
+		if seen := rec.Live.Fence.Seen; seen != nil {
+			c.newest = max(c.newest, seen.Server.Timeline)
+		}
 		c.learn(rec.Live.Shown)
 		c.wait.before = time.Duration(rec.Live.WaitedMicros) * time.Microsecond
 		if wasWorking(rec) {
