@@ -68,6 +68,7 @@ func TestSoak(t *testing.T) {
 			r.pilot = stacktest.Start(t, stacktest.Options{Lab: cluster, Configure: func(c *config.Config) {
 				c.Pool.Mode, c.Pool.MaxSize = mode, poolSize
 				c.Pool.AcquireTimeout = config.Duration(patience)
+				c.Classify.Timeout = config.Duration(20 * time.Second)           // a verdict that is late binds its session to the primary
 				c.Routing.ReadFunctions = []string{"pg_catalog.current_setting"} // asked only for settings of the session
 				c.Health.Interval = config.Duration(200 * time.Millisecond)
 				c.Observability.Pprof = *heaps != ""
