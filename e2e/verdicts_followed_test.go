@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -62,6 +65,51 @@ func TestAFlushThatIsLostIsToldByTheNextVerdict(t *testing.T) {
 		c.must("SELECT f()")
 		return c.route().Reason == "write"
 	})
+}
+
+// What a classifier says of a database that it may not look into is forgotten when it may,
+// and also when that classifier is no more and nobody has anything to ask its successor.
+func TestWhatTheBlindSayIsForgottenWhenTheySee(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	su := direct(t, cluster.Primary())
+	su.must("CREATE ROLE watcher LOGIN REPLICATION PASSWORD 'watch' IN ROLE pg_monitor")
+	for name, blinded := range map[string]func(r *rig, grant func()){
+		"the one that was asked": func(_ *rig, grant func()) { grant() },
+		"its successor": func(r *rig, grant func()) {
+			r.kill(rundir.Classifier, 1)
+			grant()
+			r.start(rundir.Classifier, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			su.must("DROP DATABASE IF EXISTS closed WITH (FORCE)")
+			su.must("CREATE DATABASE closed OWNER " + lab.User)
+			su.must("REVOKE CONNECT ON DATABASE closed FROM PUBLIC")
+			r := newRig(t, cluster, func(c *config.Config) { c.Monitor.User, c.Monitor.Password = "watcher", "watch" })
+			connect := func() *client {
+				c, err := dial(t, strings.Replace(r.dsn(), "dbname="+lab.Database, "dbname=closed", 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			connect().must("CREATE TABLE t (id int)") // not judged in time it binds its session
+			r.caughtUp()
+			c := connect()
+			const read = "SELECT id FROM t"
+			r.until("the router remembers that it is a write", func() bool {
+				before := r.metric("pgpilot_classifier_requests_total")
+				c.must(read)
+				return c.route().Role == "primary" && r.metric("pgpilot_classifier_requests_total") == before
+			})
+			blinded(r, func() { su.must("GRANT CONNECT ON DATABASE closed TO watcher") })
+			r.until("it is a read", func() bool {
+				c.must(read)
+				return c.route().Role == "replica"
+			})
+		})
+	}
 }
 
 // A cursor that a function opens, and a setting that it makes, last as long as their

@@ -107,6 +107,26 @@ func (d *desk) tells(t *testing.T, what string) {
 	}
 }
 
+// Who asks right after a look waits until the next one may be: a row may be on its way into
+// what has just been made.
+func TestANewTableIsKnownRightAfterALook(t *testing.T) {
+	c := labtest.Start(t, 0)
+	d := open(t, c, nil)
+	conn := connect(t, c.Primary().DSN())
+	const text = "SELECT a FROM fresh_as_can_be"
+	if o := d.judge(text); !o.Unknown {
+		t.Fatalf("%+v", o)
+	}
+	d.Again(lab.Database, d.Of(lab.Database))
+	exec(t, conn, "CREATE TABLE fresh_as_can_be (a int)")
+	if !d.Again(lab.Database, d.Of(lab.Database)) {
+		t.Fatal("nothing new was found")
+	}
+	if o := d.judge(text); o.Kind != verdict.Read {
+		t.Errorf("it is a %v because of %q", o.Kind, o.Reason)
+	}
+}
+
 func TestANewTableIsKnownToWhoAsksAgain(t *testing.T) {
 	c := labtest.Start(t, 0)
 	d := open(t, c, nil)

@@ -118,23 +118,36 @@ func (w *watch) current(wait time.Duration) (s *Snapshot, tried bool) {
 	return w.state.snapshot, w.state.tried
 }
 
-// again waits for a look that begins after now, unless the last was so recent that
-// another would cost the server too much.
+// again waits for a look that begins after now, and for when the server may be looked at again,
+// unless that takes longer than wait: looks that follow each other at once would cost it too
+// much. What a migration fills right after it has made it is known by that.
 func (w *watch) again(since judge.Catalog, wait time.Duration) bool {
-	w.mu.Lock()
-	st := w.state
-	w.mu.Unlock()
-	if st.tried && newer(st.snapshot, since) {
-		return true
+	asked := time.Now()
+	for {
+		w.mu.Lock()
+		st := w.state
+		w.mu.Unlock()
+		switch {
+		case st.tried && newer(st.snapshot, since):
+			return true
+		case st.last.Add(-st.cost).After(asked):
+			return false // there has been one, which found nothing new
+		}
+		rest := time.Duration(0)
+		if !st.last.IsZero() {
+			rest = againShare*st.cost - time.Since(st.last)
+		}
+		left := wait - time.Since(asked)
+		switch {
+		case rest >= left:
+			return false
+		case rest > 0:
+			await(st.looked, rest)
+		default:
+			w.poke(pokeLook)
+			await(st.looked, left)
+		}
 	}
-	if !st.last.IsZero() && time.Since(st.last) < againShare*st.cost {
-		return false
-	}
-	w.poke(pokeLook)
-	await(st.looked, wait)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return newer(w.state.snapshot, since)
 }
 
 // newer reports whether there is a Snapshot and it is another one.

@@ -145,10 +145,19 @@ func (e *Engine) Verdict(database string, key sqltoken.Key, v verdict.Verdict) {
 }
 
 // learn keeps a verdict. One of a newer generation tells of a flush, whose own news may be
-// late or lost.
+// late or lost. It may be one of a classifier that could not look into the database: whoever
+// can some day says so only if he follows it.
 func (e *Engine) learn(database string, key sqltoken.Key, v verdict.Verdict) {
 	e.flush(database, v.Generation)
+	e.follow(database)
 	e.cache.Put(database, key, v)
+}
+
+// follow has the classifiers follow a database.
+func (e *Engine) follow(database string) {
+	if e.opts.Follow != nil {
+		e.opts.Follow(database)
+	}
 }
 
 // FlushVerdicts ends the verdicts of a database that are older than generation;
@@ -161,9 +170,7 @@ func (e *Engine) flush(database string, generation uint64) {
 	if !e.cache.Flush(database, generation) {
 		return
 	}
-	if e.opts.Follow != nil {
-		e.opts.Follow(database)
-	}
+	e.follow(database)
 	for _, c := range e.clients {
 		if c.login.Database == database {
 			c.generation = generation
