@@ -124,7 +124,10 @@ func TestCancelIsOverWithItsStatement(t *testing.T) {
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
 	c := r.connect()
-	watchers := []*client{direct(t, cluster.Replica(1)), direct(t, cluster.Replica(2))}
+	var watchers []*client
+	for _, m := range cluster.Members() {
+		watchers = append(watchers, direct(t, m))
+	}
 	for range 50 {
 		done := make(chan error, 1)
 		go func() {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -8,8 +9,6 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 var (
@@ -59,37 +58,19 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	}
 
 	for name, labels := range wanted {
-		var missing string
-		r.until("the services export "+name, func() bool {
-			missing = r.lacks(name, labels)
-			return missing == "" || missing == "labels"
-		})
-		if missing != "" {
-			t.Errorf("no series of %s has the labels %v", name, labels)
-		}
+		r.until(fmt.Sprintf("the services export %s with the labels %v", name, labels), func() bool { return r.exports(name, labels) })
 	}
 }
 
-// lacks says what of a metric is not exported: "metric", "labels" or nothing.
-func (r *rig) lacks(name string, labels []string) string {
+// exports reports whether there is a series of the metric with all these labels.
+func (r *rig) exports(name string, labels []string) bool {
 	r.t.Helper()
-	status, body := r.get("/metrics")
-	if status != 200 {
-		r.t.Fatalf("the metrics page answers %d: %s", status, body)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
-	if err != nil {
-		r.t.Fatalf("read the metrics page: %v", err)
-	}
+	families := r.metrics()
 	family := families[name]
 	if base, is := strings.CutSuffix(name, "_bucket"); is {
 		if family = families[base]; family.GetType() != dto.MetricType_HISTOGRAM {
-			return "metric"
+			return false
 		}
-	}
-	if len(family.GetMetric()) == 0 {
-		return "metric"
 	}
 	for _, m := range family.GetMetric() {
 		has := []string{"le"} // of every bucket
@@ -97,8 +78,8 @@ func (r *rig) lacks(name string, labels []string) string {
 			has = append(has, l.GetName())
 		}
 		if !slices.ContainsFunc(labels, func(l string) bool { return !slices.Contains(has, l) }) {
-			return ""
+			return true
 		}
 	}
-	return "labels"
+	return false
 }

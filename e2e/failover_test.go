@@ -87,7 +87,9 @@ func TestPrimaryRestartedUnderLoad(t *testing.T) {
 	crew.start()
 	crew.pass(20)
 	idle, unfenced := r.connect(), r.connect()
-	unfenced.must("SELECT count(*) FROM crew")
+	for _, c := range []*client{idle, unfenced} { // what is not known to read waits for the primary
+		r.readsOnReplica(c, "SELECT count(*) FROM crew")
+	}
 	idle.must("INSERT INTO crew VALUES (1000, 1)")
 
 	if err := cluster.Primary().Stop(timeout(t)); err != nil {

@@ -42,6 +42,8 @@ func TestHints(t *testing.T) {
 	// A hint is no way around the fence, nor for a write.
 	c.must("CREATE TABLE hinted (n int)")
 	r.caughtUp()
+	other := r.connect()
+	r.readsOnReplica(other, "SELECT count(*) FROM hinted")
 	for i := range 2 {
 		if err := cluster.Replica(i + 1).PauseReplay(timeout(t)); err != nil {
 			t.Fatal(err)
@@ -55,7 +57,6 @@ func TestHints(t *testing.T) {
 	// A token of this session's write has another session see it.
 	system := direct(t, cluster.Primary()).must("SELECT system_identifier, pg_current_wal_insert_lsn(), pg_current_wal_insert_lsn() + 1000000 FROM pg_control_system()")[0]
 	token := func(system, position string) string { return system + "/1@0/0:" + position }
-	other := r.connect()
 	if got := other.one("SELECT count(*) FROM hinted"); got != "0" {
 		t.Errorf("another session reads %s from a replica that does not replay", got)
 	}

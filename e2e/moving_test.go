@@ -31,7 +31,6 @@ func (r *rig) keepers() []keeper {
 		c := r.connect()
 		ks = append(ks, keeper{c, name, begin(c)})
 	}
-	ctx := timeout(r.t)
 	add("idle", func(c *client) func() {
 		return func() { c.must("SELECT 1") }
 	})
@@ -89,17 +88,17 @@ func (r *rig) keepers() []keeper {
 		c.must("LISTEN news")
 		return func() {
 			owner.must("NOTIFY news, 'hello'")
-			if err := c.conn.WaitForNotification(ctx); err != nil {
+			if err := c.conn.WaitForNotification(timeout(r.t)); err != nil {
 				r.t.Errorf("no notification: %v", err)
 			}
 		}
 	})
 	add("prepared", func(c *client) func() {
-		if _, err := c.conn.Prepare(ctx, "p", "SELECT $1::int + 1", nil); err != nil {
+		if _, err := c.conn.Prepare(timeout(r.t), "p", "SELECT $1::int + 1", nil); err != nil {
 			r.t.Fatal(err)
 		}
 		return func() {
-			res := c.conn.ExecPrepared(ctx, "p", [][]byte{[]byte("41")}, nil, nil).Read()
+			res := c.conn.ExecPrepared(timeout(r.t), "p", [][]byte{[]byte("41")}, nil, nil).Read()
 			if res.Err != nil || len(res.Rows) != 1 || string(res.Rows[0][0]) != "42" {
 				r.t.Errorf("its prepared statement gives %v, %v", res.Rows, res.Err)
 			}
@@ -139,7 +138,10 @@ func TestSessionsMoveToTheOtherRouter(t *testing.T) {
 	cluster := newCluster(t)
 	for _, mode := range []string{config.Transaction, config.Session} {
 		t.Run(mode, func(t *testing.T) {
-			r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) { c.Pool.Mode = mode })
+			r := rigOf(t, stacktest.Options{Lab: cluster, Routers: 2}, func(c *config.Config) {
+				patientDrain(c)
+				c.Pool.Mode = mode
+			})
 			ks := r.keepers()
 			checkAll(t, "before", ks)
 			for round := range 4 {
@@ -218,15 +220,14 @@ func TestCancelAfterAMove(t *testing.T) {
 		_, err := c.run("SELECT pg_sleep(60)")
 		failed <- err
 	}()
-	watch := direct(t, r.Lab.Primary())
+	var watchers []*client
+	for _, m := range r.Lab.Members() {
+		watchers = append(watchers, direct(t, m))
+	}
 	r.until("it runs", func() bool {
 		n := 0
-		for _, m := range r.Lab.Members() {
-			d := watch
-			if m != r.Lab.Primary() {
-				d = direct(t, m)
-			}
-			if d.one("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%'") != "0" {
+		for _, w := range watchers {
+			if w.one("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%'") != "0" {
 				n++
 			}
 		}

@@ -265,6 +265,7 @@ func TestFencingOfTheSession(t *testing.T) {
 	c := r.connect()
 	c.must("CREATE TABLE fenced (n int)")
 	r.caughtUp()
+	r.readsOnReplica(c, "SELECT count(*) FROM fenced")
 	for i := range 2 {
 		if err := cluster.Replica(i + 1).PauseReplay(timeout(t)); err != nil {
 			t.Fatal(err)
@@ -386,7 +387,7 @@ func TestFreshness(t *testing.T) {
 	}
 	writer.must("UPDATE ages SET n = 2")
 	r.until("replicas are too old for the hint", func() bool { return c.one(sql) == "2" })
-	if got := c.route(); got.Role != "primary" || got.Reason != "stale" {
+	if got := c.route(); got.Role != "primary" || got.Reason != "stale" && got.Reason != "no_replica" {
 		t.Errorf("a read that has to be fresh ran on %+v", got)
 	}
 	if got := c.one("SELECT n FROM ages"); got != "1" || c.route().Role != "replica" {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -166,6 +165,7 @@ func TestRepeatableReadOnReplicas(t *testing.T) {
 	c.must("COMMIT")
 
 	c.must("SET pgpilot.route = 'replica'")
+	r.readsOnReplica(c, "SELECT v FROM fixed") // what is not known to read cannot go on on a replica
 	port := r.begunOnReplica(c, begin)
 	if got := c.one("SELECT v FROM fixed"); got != "1" {
 		t.Fatalf("it reads %s", got)
@@ -199,7 +199,7 @@ func TestReadOnlyTransactionsOnThePrimary(t *testing.T) {
 func TestReadOnlyTransactionsMove(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
-	r := newRig(t, cluster, func(c *config.Config) { c.Drain.Timeout = config.Duration(30 * time.Second) })
+	r := newRig(t, cluster, func(c *config.Config) { c.Drain.Timeout = config.Duration(patience) })
 	c, fixed := r.connect(), r.connect()
 	c.must("CREATE TABLE carried AS SELECT 1 AS v")
 	r.caughtUp()

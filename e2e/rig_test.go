@@ -23,6 +23,12 @@ const patience = 60 * time.Second
 // which each may take its time.
 const wholeRun = 5 * patience
 
+// verdictTime is classify.timeout unless a test sets its own. A statement whose verdict is
+// late is taken for a write, which may even bind its session to the primary: a busy machine
+// must not decide where statements run. Half of it is how long a classifier may wait for the
+// catalog of a server that is frozen, so it is well below patience.
+const verdictTime = 20 * time.Second
+
 // rig is a stack on a cluster, and the means to hurt it.
 type rig struct {
 	*stacktest.Pgpilot
@@ -53,6 +59,7 @@ func rigOf(t testing.TB, o stacktest.Options, change func(*config.Config)) *rig 
 	t.Helper()
 	o.Configure = func(c *config.Config) {
 		c.Pool.MaxSize = 20
+		c.Classify.Timeout = config.Duration(verdictTime)
 		if change != nil {
 			change(c)
 		}
@@ -77,6 +84,9 @@ func narrow(size int) func(*config.Config) {
 		c.Classify.Timeout = config.Duration(patience)
 	}
 }
+
+// patientDrain gives sessions all the time they need to leave a service that stops.
+func patientDrain(c *config.Config) { c.Drain.Timeout = config.Duration(patience) }
 
 // start starts a service that was killed, and waits until it is ready.
 func (r *rig) start(service string, number int) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -266,7 +267,9 @@ func TestReload(t *testing.T) {
 	r.until("the emergency switch is off", func() bool { return c.port() != cluster.Primary().Port })
 }
 
-// configure changes the file the services read, which they see by themselves.
+// configure changes the file the services read, which they see by themselves. Where many
+// stacks run, the kernel may have no notifications left for some, which say so and have to be
+// told.
 func (r *rig) configure(change func(*config.Config)) {
 	r.t.Helper()
 	if r.changed == nil {
@@ -284,5 +287,17 @@ func (r *rig) configure(change func(*config.Config)) {
 	}
 	if err := os.Rename(fresh, r.ConfigPath()); err != nil {
 		r.t.Fatal(err)
+	}
+	for _, p := range r.Processes() {
+		log, err := os.ReadFile(p.LogFile())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if !p.Running() || !bytes.Contains(log, []byte("only seen at SIGHUP")) {
+			continue
+		}
+		if err := p.Signal(syscall.SIGHUP); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }

@@ -81,7 +81,7 @@ func play(t *testing.T, cluster *lab.Cluster, s stage, c client, argv, env []str
 	if s.pilot != nil {
 		before = s.replicaReads(t)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // many steps
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", s.port), "PGUSER="+lab.User,

@@ -49,6 +49,7 @@ func stages(t *testing.T, cluster *lab.Cluster) []stage {
 		}
 		pilot := stacktest.Start(t, stacktest.Options{Lab: cluster, Configure: func(c *config.Config) {
 			c.Pool.Mode, c.Pool.MaxSize = mode, 20
+			c.Classify.Timeout = config.Duration(20 * time.Second) // a busy machine must not have reads taken for writes
 			c.TLS.CertFile, c.TLS.KeyFile = pair.CertFile, pair.KeyFile
 		}})
 		_, text, err := net.SplitHostPort(pilot.Config().Listen)

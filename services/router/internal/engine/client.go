@@ -78,9 +78,12 @@ type client struct {
 	again  poll.Timer
 
 	closing bool // everything is said; close when it has left
-	// ended says that the client has closed its side with requests behind it that are
-	// still to be served.
-	ended    bool
+	// ended says that the client has closed its side, spent that all has been read that it
+	// has sent before that. knocking is when it is found out again whether it is still there.
+	ended, spent bool
+	knocks       int
+	knocking     poll.Timer
+
 	lastWord poll.Timer
 	// idleDue ends the session when it is idle for too long in a transaction that no
 	// server knows of.
@@ -303,7 +306,7 @@ func (c *client) learn(params []handoff.Parameter) {
 
 // event handles readiness of the client's socket.
 func (c *client) event(ev poll.Event) {
-	if ev.Writable() && len(c.out) > 0 {
+	if unsent := len(c.out); ev.Writable() && unsent > 0 {
 		if c.flush() {
 			if c.closing {
 				c.destroy()
@@ -314,6 +317,8 @@ func (c *client) event(ev poll.Event) {
 					s.reading(true)
 				}
 			}
+		} else if c.closing && len(c.out) < unsent {
+			c.linger()
 		}
 	}
 	switch {
@@ -325,12 +330,12 @@ func (c *client) event(ev poll.Event) {
 			c.watch(c.interest &^ (poll.In | poll.PeerClosed))
 		}
 		return
-	case ev.Readable() && c.listens():
+	case ev.Readable() && c.listens() && !c.spent:
 		c.receive()
-	case ev.Gone() && !ev.Broken():
-		c.hungUp()
+	case ev.Broken():
+		c.failed()
 	case ev.Gone():
-		c.broken = true
+		c.hungUp()
 	case ev.Readable():
 		c.reading(false)
 	}
@@ -356,7 +361,7 @@ func (c *client) destroy() {
 }
 
 // lastWordTimeout is how long a closed session's last bytes may wait for its
-// client to read them.
+// client to read any of them.
 const lastWordTimeout = 5 * time.Second
 
 // sayGoodbye closes the client's connection once everything has left.
@@ -366,6 +371,10 @@ func (c *client) sayGoodbye() {
 		return
 	}
 	c.closing = true
+	c.linger()
+}
+
+func (c *client) linger() {
 	c.e.timers.Set(&c.lastWord, c.e.now.Add(lastWordTimeout), c.destroy)
 }
 

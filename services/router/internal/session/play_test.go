@@ -206,6 +206,11 @@ func (p *play) run(name string, args []string) error {
 	case "unpause":
 		p.o.paused = false
 		p.o.resume()
+	case "done": // the client has closed its side
+		p.o.done = true
+		p.o.resume()
+	case "knock":
+		p.o.tell(s.Knock)
 	case "warn":
 		p.o.tell(func() { s.Warn("01000", "look out", "") })
 	default:
