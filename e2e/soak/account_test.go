@@ -142,6 +142,11 @@ func (r *run) count(all map[string]*dto.MetricFamily, least map[string]int) {
 func (r *run) clean() {
 	r.Helper()
 	for _, m := range r.cluster.Members() {
+		if n := sum(r.metrics()["pgpilot_pool_connections"], "backend", m.Name); n > poolSize {
+			r.Errorf("the pool has %d connections to %s, and may have %d", n, m.Name, poolSize)
+		}
+	}
+	for _, m := range r.cluster.Members() {
 		conn := open(r.T, m.SuperDSN())
 		const left = `SELECT (SELECT count(*) FROM pg_class WHERE relpersistence = 't' AND relkind = 'r')
 			+ (SELECT count(*) FROM pg_prepared_xacts) + count(*) FROM pg_stat_activity a

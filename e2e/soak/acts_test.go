@@ -327,6 +327,7 @@ func (w *worker) vanish(ctx context.Context) error {
 	var closed sync.WaitGroup
 	wait := w.soon()
 	conn := w.d.raw()
+	w.note(w.acts, "vanished")
 	closed.Go(func() {
 		time.Sleep(wait) // the moment is the point
 		_ = conn.Conn().Close()

@@ -96,6 +96,7 @@ func (r *run) soak(d time.Duration) {
 		*seed, d, *clients, r.checked.Load(), r.onRead.Load(), r.acts, r.problems)
 	r.Logf("before %v, after %v", before, after)
 	memory.judge(r.T, d)
+	r.accountForLosses()
 	for what, n := range after {
 		if n > before[what]+slack {
 			r.Errorf("%s: %d before, %d after", what, before[what], n)
@@ -104,6 +105,21 @@ func (r *run) soak(d time.Duration) {
 	r.clean()
 	if r.checked.Load() < 100 || r.onRead.Load() < 10 {
 		r.Errorf("%d answers, %d of replicas: that proves nothing", r.checked.Load(), r.onRead.Load())
+	}
+}
+
+// accountForLosses compares the connections that were lost with those that were ended. A
+// session may come upon one twice: with what it does, and with what it tries then.
+func (r *run) accountForLosses() {
+	r.Helper()
+	lost := 0
+	for code, n := range r.problems {
+		if code != "57014" {
+			lost += n
+		}
+	}
+	if ended := r.acts["backend terminated"] + r.acts["vanished"]; lost > 2*ended {
+		r.Errorf("%d errors of lost connections, with %d ended: %v", lost, ended, r.problems)
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	DefaultAbsent      = 30 * time.Second
 )
 
+// maxRefused is how many databases are remembered that there was no place for.
+const maxRefused = 1000
+
 // Options of a Library.
 type Options struct {
 	Login Login
@@ -61,7 +64,8 @@ type libraryState struct {
 	reads map[string]bool
 	wait  time.Duration
 	shelf map[string]*watch
-	full  bool // has been said
+	// full has the databases that there is no place for; the first one is told.
+	full map[string]bool
 	// had are the functions of reads that some database has, missed those that one was found
 	// to lack, which has been said.
 	had, missed map[string]bool
@@ -74,6 +78,7 @@ func New(o Options) *Library {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.state = libraryState{login: o.Login, reads: readSet(o.Reads), wait: o.Wait, shelf: make(map[string]*watch)}
 	l.state.had, l.state.missed = make(map[string]bool), make(map[string]bool)
+	l.state.full = make(map[string]bool)
 	return l
 }
 
@@ -171,10 +176,12 @@ func (l *Library) watch(database string) (w *watch, wait time.Duration) {
 	case l.state.finished, database == "":
 		return nil, 0
 	case len(l.state.shelf) >= l.opts.Most:
-		if !l.state.full {
-			l.state.full = true
+		if len(l.state.full) == 0 {
 			l.opts.Log.Warn(fmt.Sprintf("only the first %d databases are looked into; reads of the others run on the primary", l.opts.Most),
 				obs.KeyDatabase, database)
+		}
+		if len(l.state.full) < maxRefused {
+			l.state.full[database] = true
 		}
 		return nil, 0
 	}
@@ -185,13 +192,18 @@ func (l *Library) watch(database string) (w *watch, wait time.Duration) {
 }
 
 // forget takes a watch that has ended off the shelf. Who asks about its database again has
-// it looked for again.
+// it looked for again. What was said of those that there was no place for is dropped: the
+// first that is asked about has it now.
 func (l *Library) forget(w *watch) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.state.shelf, w.database)
-	l.state.full = false
+	refused := l.state.full
+	l.state.full = make(map[string]bool)
 	l.opts.Metrics.names.DeleteLabelValues(w.database)
+	l.mu.Unlock()
+	for database := range refused {
+		l.opts.Changed(database)
+	}
 }
 
 // Close ends the watches and waits for them. Nothing is known afterwards.

@@ -351,6 +351,7 @@ func TestADatabaseThatIsDroppedMakesRoom(t *testing.T) {
 	}
 	exec(t, super, "DROP DATABASE shortlived WITH (FORCE)")
 	d.wantChange(t, "shortlived") // what was said of its tables
+	d.wantChange(t, lab.Database) // what was said for want of a place
 	d.eventually(t, "SELECT relname FROM pg_class", verdict.Read)
 	if n := d.log.count("only the first"); n != 1 {
 		t.Errorf("the want of room is mentioned %d times", n)

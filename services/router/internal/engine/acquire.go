@@ -68,6 +68,10 @@ func (e *Engine) millis() uint32 { return uint32(e.now.Sub(e.began).Milliseconds
 func (e *Engine) lend(c *client) {
 	r := &c.wait.request
 	table := e.tracker.Table()
+	if e.strays(c, r) {
+		e.strand(c)
+		return
+	}
 	if s := e.kept(c, r); s != nil {
 		e.hand(c, s, e.reasonFor(s, r))
 		return
@@ -86,7 +90,7 @@ func (e *Engine) lend(c *client) {
 	if lost, ok := e.withoutPrimary(r, choice); ok {
 		choice = lost
 	}
-	if choice.Backend == route.None {
+	if choice.Backend == route.None || choice.Backend == table.Primary && e.superseded(c) {
 		e.strand(c)
 		return
 	}
@@ -135,11 +139,7 @@ func (p *site) take(c *client) (*server, bool) {
 // kept gives the connection that the session holds already, if it serves.
 func (e *Engine) kept(c *client, r *route.Request) *server {
 	if !r.Read {
-		s := c.conns[session.PrimarySlot]
-		if s != nil && (s.site.key.Backend == e.tracker.Table().Primary || r.Reason == route.ReasonPinned || r.Reason == route.ReasonExtended) {
-			return s
-		}
-		return nil
+		return e.onPrimary(c)
 	}
 	s := c.conns[session.ReplicaSlot]
 	if s == nil {
@@ -157,7 +157,37 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	e.want(r.Fence)
 	e.metrics.kept.Inc()
 	*r = route.Request{Reason: route.ReasonFenceFallback, Mode: r.Mode, Strict: r.Strict, Fence: r.Fence, Tried: r.Tried, Again: r.Again, Turn: r.Turn}
-	return c.conns[session.PrimarySlot]
+	return e.onPrimary(c)
+}
+
+// onPrimary gives the connection to the primary that the session holds, if what that is to
+// is the primary still, as far as is known here.
+func (e *Engine) onPrimary(c *client) *server {
+	s := c.conns[session.PrimarySlot]
+	if s == nil || s.site.key.Backend != e.tracker.Table().Primary || e.superseded(c) {
+		return nil
+	}
+	return s
+}
+
+// strays reports whether the session is bound to a connection that is none to the primary,
+// as far as is known here: nothing new is begun on it until there is certainty.
+func (e *Engine) strays(c *client, r *route.Request) bool {
+	bound := r.Reason == route.ReasonPinned || r.Reason == route.ReasonExtended
+	return bound && c.conns[session.PrimarySlot] != nil && e.onPrimary(c) == nil
+}
+
+// superseded reports whether the session has been on a timeline that the primary which is
+// known here has not reached: another server has been promoted, of which there is no news
+// yet. What the router has read from that primary itself is such news.
+func (e *Engine) superseded(c *client) bool {
+	now, been := e.timeline(), max(c.s.Fence().Position().Timeline, c.newest)
+	if now == 0 || been <= now {
+		return false
+	}
+	p, primary := &e.probe, e.tracker.Table().Primary
+	known := primary != route.None && p.server == fence.Server{Backend: primary, Run: e.tracker.Run(primary)}
+	return !known || p.position.Timeline < been
 }
 
 func (e *Engine) reasonFor(s *server, r *route.Request) route.Reason {

@@ -194,6 +194,7 @@ func (b *barrier) lineTo(backend int) *line {
 func (b *barrier) answered(l *line, row [][]byte, err error) {
 	if l != b.asked {
 		b.told(l, row, err)
+		b.start() // who is asked may be the primary by now, which owed this answer until now
 		return
 	}
 	b.asked = nil

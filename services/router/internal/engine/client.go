@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -40,8 +41,10 @@ type client struct {
 	// folding says that the server may fold letters of names that are not ASCII.
 	folding bool
 
-	wait     waiting
-	cross    crossing
+	wait  waiting
+	cross crossing
+	// newest is the latest timeline that the session is known to have come from.
+	newest   lsn.Timeline
 	reads    bool        // it has read, and not just anything, since its fence was last settled
 	awaiting bool        // for its fence
 	place    fence.Place // among those who wait for a probe
@@ -75,9 +78,12 @@ type client struct {
 	again  poll.Timer
 
 	closing bool // everything is said; close when it has left
-	// ended says that the client has closed its side with requests behind it that are
-	// still to be served.
-	ended    bool
+	// ended says that the client has closed its side, spent that all has been read that it
+	// has sent before that. knocking is when it is found out again whether it is still there.
+	ended, spent bool
+	knocks       int
+	knocking     poll.Timer
+
 	lastWord poll.Timer
 	// idleDue ends the session when it is idle for too long in a transaction that no
 	// server knows of.
@@ -233,6 +239,10 @@ func (e *Engine) begin(a *arrival) error {
 		c.learn(params)
 	}
 	if rec.Live != nil {
+		c.newest = rec.Live.Fence.Writer.Timeline
+		if seen := rec.Live.Fence.Seen; seen != nil {
+			c.newest = max(c.newest, seen.Server.Timeline)
+		}
 		c.learn(rec.Live.Shown)
 		c.wait.before = time.Duration(rec.Live.WaitedMicros) * time.Microsecond
 		if wasWorking(rec) {
@@ -296,7 +306,7 @@ func (c *client) learn(params []handoff.Parameter) {
 
 // event handles readiness of the client's socket.
 func (c *client) event(ev poll.Event) {
-	if ev.Writable() && len(c.out) > 0 {
+	if unsent := len(c.out); ev.Writable() && unsent > 0 {
 		if c.flush() {
 			if c.closing {
 				c.destroy()
@@ -307,6 +317,8 @@ func (c *client) event(ev poll.Event) {
 					s.reading(true)
 				}
 			}
+		} else if c.closing && len(c.out) < unsent {
+			c.linger()
 		}
 	}
 	switch {
@@ -318,12 +330,12 @@ func (c *client) event(ev poll.Event) {
 			c.watch(c.interest &^ (poll.In | poll.PeerClosed))
 		}
 		return
-	case ev.Readable() && c.listens():
+	case ev.Readable() && c.listens() && !c.spent:
 		c.receive()
-	case ev.Gone() && !ev.Broken():
-		c.hungUp()
+	case ev.Broken():
+		c.failed()
 	case ev.Gone():
-		c.broken = true
+		c.hungUp()
 	case ev.Readable():
 		c.reading(false)
 	}
@@ -349,7 +361,7 @@ func (c *client) destroy() {
 }
 
 // lastWordTimeout is how long a closed session's last bytes may wait for its
-// client to read them.
+// client to read any of them.
 const lastWordTimeout = 5 * time.Second
 
 // sayGoodbye closes the client's connection once everything has left.
@@ -359,6 +371,10 @@ func (c *client) sayGoodbye() {
 		return
 	}
 	c.closing = true
+	c.linger()
+}
+
+func (c *client) linger() {
 	c.e.timers.Set(&c.lastWord, c.e.now.Add(lastWordTimeout), c.destroy)
 }
 

@@ -173,6 +173,11 @@ func (e *Engine) waitedLong(c *client) {
 // noPrimary is the error for what needs the primary while there is none.
 func (e *Engine) noPrimary() *session.Problem {
 	problem := &session.Problem{Code: "57P03", Message: "no server accepts writes"}
+	if now := e.tracker.Table().Primary; now != route.None {
+		problem.Detail = fmt.Sprintf("The session has been served by another primary than %s, of which this router has no news yet.", e.nameOf(now))
+		problem.Hint = "Try again; if it stays so, see whether lagpollers run and reach all servers."
+		return problem
+	}
 	if names := e.claimants(); len(names) > 0 {
 		problem.Detail = "Servers that claim to be the primary: " + strings.Join(names, ", ") + "."
 		problem.Hint = "Stop the one that is not to be the primary."

@@ -12,7 +12,7 @@ const maxUnsent = 1 << 20
 // listens reports whether the client's bytes are wanted now. While the server is
 // slow to take what it was sent, or the client what it was answered, they are not.
 func (c *client) listens() bool {
-	if !c.s.Reads() || len(c.out) > maxUnsent {
+	if c.broken || !c.s.Reads() || len(c.out) > maxUnsent {
 		return false
 	}
 	s := c.conns[c.s.Slot()]
@@ -25,40 +25,13 @@ func (c *client) listens() bool {
 	return len(s.out) == 0 && !canceling
 }
 
-// maxLastRequests is how much a client may leave behind that has closed its side,
-// in bytes.
-const maxLastRequests = 1 << 20
-
-// hungUp deals with a client that has closed its side while a statement of its
-// runs. Requests it has sent behind that are served, as a server does; with none
-// it is gone, and what runs is canceled.
-func (c *client) hungUp() {
-	for len(c.unread) < maxLastRequests {
-		n, st := c.recv()
-		if st != poll.OK {
-			break
-		}
-		if c.unread == nil {
-			c.unread = c.e.keep(c.e.buf[:n])
-			continue
-		}
-		c.unread = append(c.unread, c.e.buf[:n]...)
-	}
-	if len(c.unread) == 0 {
-		c.broken = true
-		return
-	}
-	c.ended = true
-	c.watch(c.interest &^ (poll.In | poll.PeerClosed))
-}
-
 // receive reads once.
 func (c *client) receive() {
 	n, st := c.recv()
 	switch st {
 	case poll.Again:
 	case poll.Closed:
-		c.broken = true
+		c.heardAll()
 	case poll.OK:
 		c.feed(c.received(c.e.buf[:n]))
 	}
@@ -108,8 +81,9 @@ func (c *client) resume() {
 // settle tells the session of a connection found broken on the way, and watches
 // the client again if its bytes are wanted.
 func (c *client) settle() {
-	if c.ended && !c.feeding && c.s.Phase() == session.Idle && !c.closing && len(c.out) == 0 {
-		c.broken = true // all it has sent is served, and all answers have left
+	if c.spent && !c.feeding && !c.closed && !c.closing && len(c.out) == 0 && c.listens() {
+		c.s.ClientDone() // all that is whole is served, and all answers have left
+		c.perform()
 	}
 	for range 2 { // telling it may break the other one
 		if c.broken && !c.closed && !c.closing {
@@ -123,7 +97,7 @@ func (c *client) settle() {
 			}
 		}
 	}
-	if !c.closed && !c.closing && !c.ended && c.interest&poll.In == 0 && c.listens() {
+	if !c.closed && !c.closing && !c.spent && c.interest&poll.In == 0 && c.listens() {
 		c.reading(true)
 	}
 }

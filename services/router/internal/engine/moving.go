@@ -106,7 +106,7 @@ func (e *Engine) wouldLeave(c *client) {
 // movable reports whether the session is at a safe point, with everything that it would
 // take along.
 func (c *client) movable() bool {
-	if c.stays || c.closed || c.closing || c.broken || c.ended || c.performing || c.feeding || len(c.out) > 0 || !c.s.Safe() {
+	if c.stays || c.closed || c.closing || c.broken || c.ended || c.spent || c.performing || c.feeding || len(c.out) > 0 || !c.s.Safe() {
 		return false
 	}
 	for slot, s := range c.conns {
@@ -218,6 +218,7 @@ func (e *Engine) forget(c *client) {
 	c.uncount()
 	e.withdraw(c)
 	e.timers.Stop(&c.lastWord)
+	e.timers.Stop(&c.knocking)
 	e.timers.Stop(&c.idleDue)
 	e.timers.Stop(&c.again)
 	e.timers.Stop(&c.insists)

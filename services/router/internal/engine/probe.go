@@ -45,8 +45,9 @@ type probe struct {
 	position lsn.Position
 	flushed  lsn.LSN
 	got      bool
-	started  time.Time
-	nudge    fence.Nudge
+	// started is when the connection was asked last: a probe, or what prepares it.
+	started time.Time
+	nudge   fence.Nudge
 }
 
 // question is one of the things the probe's connection is asked.
@@ -97,11 +98,17 @@ func (p *probe) join(c *client, mark uint64) {
 	p.start()
 }
 
-// start starts a probe if one is wanted and none is under way.
+// start starts a probe if one is wanted and none is under way. It is called at least once a
+// second, so that no answer is waited for in vain for long.
 func (p *probe) start() {
 	primary := p.e.tracker.Table().Primary
-	if p.group.Flying() && (primary != p.server.Backend || p.e.now.Sub(p.started) > probeTimeout) {
+	late := p.e.now.Sub(p.started) > probeTimeout
+	if p.group.Flying() && (primary != p.server.Backend || late) {
 		p.fail(errors.New("no answer in time, or from a server that is not the primary any more"))
+		return
+	}
+	if p.open && !p.ready && late {
+		p.fail(errors.New("the probe is not prepared in time"))
 		return
 	}
 	if p.group.Waiting() == 0 || p.group.Flying() {
@@ -163,6 +170,7 @@ func (p *probe) connected(to *serverSite, primary int, m *upstream.Made) {
 	}
 	p.asked = p.asked[:0]
 	p.position, p.flushed = lsn.Position{}, 0
+	p.started = time.Now()
 	p.ask(toPrepare, prepareProbe)
 }
 

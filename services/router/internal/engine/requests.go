@@ -52,7 +52,7 @@ func (c *client) cancel(over func()) {
 
 // hear takes what the client has sent by now, unless the session has something to do.
 func (c *client) hear() {
-	if c.closed || c.closing || c.ended || c.s.Phase() != session.Idle || !c.listens() {
+	if c.closed || c.closing || c.spent || c.s.Phase() != session.Idle || !c.listens() {
 		return
 	}
 	c.receive()

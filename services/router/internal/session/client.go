@@ -321,9 +321,7 @@ func (s *Session) write(h *held) {
 func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
 	switch {
 	case typ == wire.Terminate:
-		run.flush()
-		s.end()
-		return len(rest)
+		return s.goodbye(rest, run)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
 	case s.extended && !s.owed.copying && s.awaitsRoom(run):

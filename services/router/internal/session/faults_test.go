@@ -105,6 +105,9 @@ func (w *world) fault() {
 		w.o.tell(w.o.s.Kill)
 	case k == 38:
 		w.o.tell(w.o.s.ClientGone)
+	case k == 39 && w.fed == len(w.stream): // or it would be as if it had sent less
+		w.o.done = true
+		w.o.resume()
 	}
 }
 

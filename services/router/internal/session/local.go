@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -38,21 +39,21 @@ const (
 // space is what DEALLOCATE and DISCARD ALL are recognized with between words.
 const space = " \t\r\n"
 
-// maxLocal is the longest text that is looked at as one, in bytes.
+// maxLocal is how much may follow the first word of one, in bytes.
 const maxLocal = 256
 
+// maxCommented is the longest text that is looked at as one with its comments, in bytes.
+const maxCommented = 4 << 10
+
 // localOf reads statements about the router's own parameters, and DEALLOCATE and
-// DISCARD ALL (PostgreSQL documentation: "SQL Commands") written without comments.
+// DISCARD ALL (PostgreSQL documentation: "SQL Commands").
 func localOf(text []byte) (local, bool) {
 	if os, ok := settings.ParseOwn(text); ok && len(os) == 1 {
 		return local{kind: ownParameter, own: &os[0]}, true
 	}
-	if len(text) > maxLocal {
-		return local{}, false
-	}
-	verb, rest := word(text)
+	verb, rest := forgetting(text)
 	switch {
-	case bytes.EqualFold(verb, []byte("deallocate")):
+	case bytes.EqualFold(verb, deallocating):
 		if w, after := word(rest); bytes.EqualFold(w, []byte("prepare")) && len(bytes.Trim(after, space+";")) > 0 {
 			rest = after
 		}
@@ -62,11 +63,50 @@ func localOf(text []byte) (local, bool) {
 		}
 		name, ok := identifier(rest)
 		return local{kind: deallocate, name: name}, ok
-	case bytes.EqualFold(verb, []byte("discard")):
+	case bytes.EqualFold(verb, discarding):
 		ok := bytes.EqualFold(bytes.TrimRight(bytes.TrimSpace(rest), space+";"), []byte("all"))
 		return local{kind: discardAll}, ok
 	}
 	return local{}, false
+}
+
+var deallocating, discarding = []byte("deallocate"), []byte("discard")
+
+// forgetting gives the first word of a text that may be DEALLOCATE or DISCARD, and what
+// follows it, without comments; nil of any other text.
+func forgetting(text []byte) (verb, rest []byte) {
+	for len(text) > 0 && isSpace(text[0]) {
+		text = text[1:]
+	}
+	if len(text) == 0 || len(text) > maxCommented {
+		return nil, nil
+	}
+	switch text[0] {
+	case 'd', 'D', '-', '/':
+	default:
+		return nil, nil // most are told by this
+	}
+	lexer := sqltoken.NewLexer(text, sqltoken.FirstMajor)
+	t, err := lexer.Next()
+	for err == nil && t.IsComment() {
+		t, err = lexer.Next()
+	}
+	if err != nil {
+		return nil, nil
+	}
+	verb, rest = text[t.Start:t.End], text[t.End:]
+	if !bytes.EqualFold(verb, deallocating) && !bytes.EqualFold(verb, discarding) {
+		return nil, nil
+	}
+	if bytes.Contains(rest, []byte("--")) || bytes.Contains(rest, []byte("/*")) {
+		if rest, err = sqltoken.AppendWithoutComments(nil, rest, sqltoken.FirstMajor); err != nil {
+			return nil, nil
+		}
+	}
+	if len(bytes.TrimSpace(rest)) > maxLocal {
+		return nil, nil
+	}
+	return verb, rest
 }
 
 // word cuts off the first word.

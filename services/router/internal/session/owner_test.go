@@ -41,6 +41,8 @@ type owner struct {
 	// paused says that the client is not listened to: the server is slow to take what
 	// it was sent.
 	paused bool
+	// done says that the client has closed its side.
+	done bool
 	// blind says that it is not looked at whether a record says all of a session.
 	blind bool
 }
@@ -209,6 +211,10 @@ func (o *owner) resume() {
 		if used == 0 && o.s.Steps() == steps {
 			break
 		}
+	}
+	if o.done && o.s.Reads() && !o.paused {
+		o.s.ClientDone()
+		o.perform()
 	}
 	o.check()
 }

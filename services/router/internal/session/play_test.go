@@ -206,6 +206,11 @@ func (p *play) run(name string, args []string) error {
 	case "unpause":
 		p.o.paused = false
 		p.o.resume()
+	case "done": // the client has closed its side
+		p.o.done = true
+		p.o.resume()
+	case "knock":
+		p.o.tell(s.Knock)
 	case "warn":
 		p.o.tell(func() { s.Warn("01000", "look out", "") })
 	default:
@@ -381,6 +386,10 @@ func (p *play) grant(args []string) *session.Grant {
 	}
 	name := args[0]
 	for _, a := range args[1:] {
+		if a == "escapes" { // backslashes in ordinary strings
+			g.Reported = new(session.Reported)
+			g.Reported.Began([]handoff.Parameter{{Name: "standard_conforming_strings", Value: "off"}})
+		}
 		if strings.HasPrefix(a, "conn=") {
 			name += a
 		}

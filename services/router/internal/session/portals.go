@@ -83,6 +83,17 @@ func (ps *portals) unbind(st *Statement) {
 	}
 }
 
+// notRun notes that the one was not executed that was bound last to a statement, of those
+// that seemed to be.
+func (ps portals) notRun(st *Statement) {
+	for i := len(ps) - 1; i >= 0; i-- {
+		if ps[i].st == st && ps[i].ran {
+			ps[i].ran = false
+			return
+		}
+	}
+}
+
 // run reports whether one of them runs the statement.
 func (ps portals) run(st *Statement) bool {
 	for i := range ps {
@@ -159,6 +170,8 @@ func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 // notRun notes that a portal has not been executed: its Execute has been discarded.
 func (s *Session) notRun(o *owed) {
 	switch l := &s.latest; {
+	case o.how == made && o.st.local.kind != ownParameter:
+		s.here.notRun(o.st) // the name is that of what it removes
 	case o.how == made && o.part != noRow:
 		if p := s.here.find([]byte(o.name)); p != nil && p.st == o.st {
 			p.ran = false
