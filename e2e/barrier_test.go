@@ -13,7 +13,7 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
-		c.Fencing.WaitPrimary = config.Duration(time.Second)
+		c.Fencing.WaitPrimary = config.Duration(10 * time.Second) // ten statements that are not refused each need an answer within it
 	})
 	linear, slow, watch := r.connect(), r.connect(), r.connect()
 	linear.must("CREATE TABLE passed (k int PRIMARY KEY, v int)")

@@ -27,7 +27,10 @@ func TestADemotedPrimaryIsNotReadAsThePrimary(t *testing.T) {
 	}
 	su.must("ALTER SYSTEM RESET recovery_min_apply_delay")
 	c := r.connect()
-	c.must("UPDATE register SET v = 1")
+	r.until("the session has written", func() bool { // which needs a connection within half a second
+		_, err := c.run("UPDATE register SET v = 1")
+		return err == nil
+	})
 	r.caughtUp()
 
 	r.kill(rundir.Lagpoller, 1)

@@ -72,6 +72,8 @@ func TestReadsLeaveAHungReplica(t *testing.T) {
 		c.Health.Interval = config.Duration(200 * time.Millisecond)
 		c.Health.Timeout = config.Duration(500 * time.Millisecond)
 		c.Health.FailureThreshold = 2
+		// A busy machine may have every server seem to hang for a while.
+		c.Failover.Wait, c.Pool.AcquireTimeout = config.Duration(patience), config.Duration(patience)
 	})
 	var readers []*client
 	for range 8 {

@@ -12,7 +12,7 @@ import (
 // replays depends on the mode that it asks for.
 func TestModesOfASession(t *testing.T) {
 	t.Parallel()
-	const bound = 4 * time.Second
+	const bound = 20 * time.Second
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Health.Interval = config.Duration(200 * time.Millisecond)

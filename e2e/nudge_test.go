@@ -11,7 +11,10 @@ func TestAFenceInUnflushedWAL(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
 	r := newRig(t, cluster, nil)
-	direct(t, cluster.Primary()).must("CREATE TABLE tail (v text); CREATE TABLE one AS SELECT 1 AS v; GRANT ALL ON one TO PUBLIC")
+	su := direct(t, cluster.Primary())
+	su.must("ALTER SYSTEM SET wal_writer_delay = '2s'") // time to be nudged before it flushes by itself
+	su.must("SELECT pg_reload_conf()")
+	su.must("CREATE TABLE tail (v text); CREATE TABLE one AS SELECT 1 AS v; GRANT ALL ON one TO PUBLIC")
 	r.caughtUp()
 	other, c := direct(t, cluster.Primary()), r.connect()
 	other.must("BEGIN")

@@ -63,12 +63,10 @@ func TestLagpollerKilledUnderLoad(t *testing.T) {
 	drain(events)
 	heard := map[string]bool{}
 	r.until("lag events of all servers", func() bool {
-		select {
-		case m := <-events:
-			if m.Subject != bus.SubjectLagSnapshot {
+		for len(events) > 0 {
+			if m := <-events; m.Subject != bus.SubjectLagSnapshot {
 				heard[m.Subject] = true
 			}
-		default:
 		}
 		return len(heard) == 3
 	})
@@ -89,7 +87,7 @@ func TestLagpollerKilledUnderLoad(t *testing.T) {
 // subscribe listens for lag events as a stranger does.
 func (r *rig) subscribe() (*nats.Conn, chan *nats.Msg) {
 	r.t.Helper()
-	nc, err := nats.Connect("nats://"+r.cfg.Bus.Listen, nats.MaxReconnects(-1))
+	nc, err := nats.Connect("nats://"+r.cfg.Bus.Listen, nats.Timeout(patience), nats.MaxReconnects(-1))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -98,7 +96,7 @@ func (r *rig) subscribe() (*nats.Conn, chan *nats.Msg) {
 	if _, err := nc.ChanSubscribe(bus.SubjectLag+">", events); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(patience); err != nil {
 		r.t.Fatal(err)
 	}
 	return nc, events

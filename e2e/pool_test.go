@@ -79,7 +79,7 @@ func TestWaitingForAConnectionIsLimited(t *testing.T) {
 	cluster := newCluster(t)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Pool.MaxSize, c.Pool.MaxWaiters = 1, 2
-		c.Pool.AcquireTimeout = config.Duration(2 * time.Second)
+		c.Pool.AcquireTimeout = config.Duration(20 * time.Second) // for others to see that it waits
 	})
 	var cs []*client
 	for range 4 {
@@ -104,7 +104,7 @@ func TestWaitingForAConnectionIsLimited(t *testing.T) {
 	}
 	for range 2 {
 		err := <-waits
-		if sqlstate(err) != "57P03" || err.Error() != "ERROR: no connection to primary within 2s (SQLSTATE 57P03)" {
+		if sqlstate(err) != "57P03" || err.Error() != "ERROR: no connection to primary within 20s (SQLSTATE 57P03)" {
 			t.Errorf("a waiter is told %v", err)
 		}
 	}

@@ -64,6 +64,11 @@ func TestReadsFollowWritesWhereReplicasHaveNoRoom(t *testing.T) {
 	r.kill(rundir.Router, 1)
 	var taken []*pgconn.PgConn
 	for _, m := range cluster.Replicas() {
+		su := direct(t, m)
+		r.until("the router's connection to "+m.Name+" has ended", func() bool { // it would leave room behind
+			return su.one("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender' AND application_name <> 'pgpilot-lagpoller'") == "0"
+		})
+		su.close()
 		taken = append(taken, takeWALSenders(t, m)...)
 	}
 	r.start(rundir.Router, 1)

@@ -183,6 +183,7 @@ func TestRoll(t *testing.T) {
 	r := rigOf(t, stacktest.Options{Lab: newCluster(t), Routers: 2}, func(c *config.Config) {
 		c.Pool.MaxSize = 40
 		c.Limits.MaxClients = *idlers + 200
+		c.Drain.Timeout = config.Duration(patience)
 	})
 	r.connect().must("CREATE TABLE roll (id int PRIMARY KEY, n int); CREATE TABLE rolled (id int, n int); INSERT INTO roll SELECT generate_series(0, 99), 0")
 	var idle []*client

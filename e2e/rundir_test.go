@@ -46,10 +46,10 @@ func TestSweptRunDirectory(t *testing.T) {
 		c.close()
 	}
 	r.awaitReplicas(r.Lab.Replicas()...)
-	_, page := r.get("/metrics")
-	if !strings.Contains(page, `pgpilot_listener_routers{instance="1",service="listener"} 1`) {
-		t.Error("the listener counts its router twice, or not at all")
-	}
+	r.until("the listener counts its router once", func() bool {
+		_, page := r.get("/metrics")
+		return strings.Contains(page, `pgpilot_listener_routers{instance="1",service="listener"} 1`+"\n")
+	})
 }
 
 // Services that start after the run directory was removed as a whole, with the secrets by

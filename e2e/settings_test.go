@@ -69,7 +69,7 @@ func TestSettingsFollowTheSession(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if onReplica < sessions*rounds/4 {
+	if onReplica < sessions*rounds/20 { // behind a write, and where replicas lag, they run on the primary
 		t.Errorf("%d of %d reads ran on replicas", onReplica, sessions*rounds)
 	}
 	plain := r.connect()

@@ -131,7 +131,7 @@ func TestTheConnectionEndsWithItsContext(t *testing.T) {
 	cancel()
 	select {
 	case <-closed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("still open")
 	}
 	if err := nc.Publish("x", nil); !errors.Is(err, nats.ErrConnectionClosed) {

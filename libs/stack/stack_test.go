@@ -377,7 +377,7 @@ func TestRefusals(t *testing.T) {
 func TestUnreadyPartIsNamed(t *testing.T) {
 	c := labtest.Start(t, 0)
 	dir := folder(t)
-	ctx, cancel := context.WithTimeout(within(t), 5*time.Second)
+	ctx, cancel := context.WithTimeout(within(t), 30*time.Second) // for all others to be ready
 	defer cancel()
 	// A listener waits for a router, which is left out.
 	s, err := stack.Start(ctx, stack.Options{

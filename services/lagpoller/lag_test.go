@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,13 +91,14 @@ func TestWatching(t *testing.T) {
 		snap := snapshot(t, e)
 		for range 20 {
 			p := lsn.Position{Timeline: snap.Backends[0].Incarnation.Timeline, LSN: write(t, primary)}
-			wish(t, e, p)
+			stop := keepWishing(t, e, p)
 			for _, m := range c.Replicas() {
 				l := e.lag(t, m.Name, "the wanted position", func(l bus.Lag) bool { return l.ReplayLSN >= p.LSN })
 				if !healthy(l) || l.Role != bus.Replica || l.Incarnation != snap.Backends[m.Number].Incarnation || l.ReceiveLSN == 0 {
 					t.Errorf("news in a burst: %+v", l)
 				}
 			}
+			stop()
 		}
 		if m := lp.scrape(t); m["pgpilot_poll_bursts_total backend=replica2"] < 20 || m["pgpilot_polls_total backend=replica2"] != 1 {
 			t.Errorf("metrics: %v", m)
@@ -114,12 +116,11 @@ func TestWatching(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := lsn.Position{Timeline: snapshot(t, e).Backends[0].Incarnation.Timeline, LSN: write(t, primary)}
-		wish(t, e, p)
+		defer keepWishing(t, e, p)()
 		e.lag(t, "replica1", "the replica that is not paused", func(l bus.Lag) bool { return l.ReplayLSN >= p.LSN })
 		if err := replica.ResumeReplay(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wish(t, e, p) // as a router that goes on waiting does: the first may have expired
 		e.lag(t, replica.Name, "the replica that was paused", func(l bus.Lag) bool { return l.ReplayLSN >= p.LSN })
 	})
 
@@ -231,6 +232,30 @@ func snapshot(t *testing.T, e *ear) bus.LagSnapshot {
 func wish(t *testing.T, e *ear, p lsn.Position) {
 	t.Helper()
 	if err := bus.Publish(e.nc, bus.SubjectFenceWant, bus.Want{V: bus.Version, Router: "r1", Position: p, At: time.Now()}); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
+}
+
+// keepWishing publishes a want again and again until stop is called, as a router that goes on
+// waiting does: it expires after a second.
+func keepWishing(t *testing.T, e *ear, p lsn.Position) (stop func()) {
+	t.Helper()
+	wish(t, e, p)
+	quit := make(chan struct{})
+	var again sync.WaitGroup
+	again.Go(func() {
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				wish(t, e, p)
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() { close(quit); again.Wait() })
+	t.Cleanup(stop) // a failed test must not leave it at it
+	return stop
 }

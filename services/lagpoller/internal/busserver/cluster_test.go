@@ -22,7 +22,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -109,7 +109,7 @@ func TestLagpollersOfOneDirectoryAreOneBus(t *testing.T) {
 		svc := service(t, d)
 		ears = append(ears, listener(t, svc))
 		flush(t, svc)
-		nc, err := nats.Connect("nats://"+b.Listen, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+		nc, err := nats.Connect("nats://"+b.Listen, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}

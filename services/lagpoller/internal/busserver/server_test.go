@@ -70,7 +70,7 @@ func service(t *testing.T, d *rundir.Dir) *nats.Conn {
 func stranger(t *testing.T, s *Server) (*nats.Conn, chan error) {
 	t.Helper()
 	refused := make(chan error, 64)
-	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.Timeout(patience), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +80,14 @@ func stranger(t *testing.T, s *Server) (*nats.Conn, chan error) {
 
 func flush(t *testing.T, nc *nats.Conn) {
 	t.Helper()
-	if err := nc.FlushTimeout(10 * time.Second); err != nil {
+	if err := nc.FlushTimeout(patience); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func next(t *testing.T, sub *nats.Subscription) *nats.Msg {
 	t.Helper()
-	m, err := sub.NextMsg(10 * time.Second)
+	m, err := sub.NextMsg(patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestAStrangerCannotPublish(t *testing.T) {
 			if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), subject) {
 				t.Errorf("%s: got %v, want a permission violation", subject, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("publishing on %s was not refused", subject)
 		}
 	}
@@ -175,7 +175,7 @@ func TestAStrangerCanWatchAndAsk(t *testing.T) {
 		t.Errorf("heard %q", m.Data)
 	}
 	for _, subject := range []string{bus.SubjectLagSnapshot, bus.SubjectTopologySnapshot} {
-		m, err := nc.Request(subject, nil, 10*time.Second)
+		m, err := nc.Request(subject, nil, patience)
 		if err != nil || string(m.Data) != subject {
 			t.Errorf("request %s: %v, %v", subject, m, err)
 		}
@@ -219,7 +219,7 @@ func TestAStrangerCannotListenElsewhere(t *testing.T) {
 			if !errors.Is(err, nats.ErrPermissionViolation) {
 				t.Errorf("%s: got %v, want a permission violation", subject, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("subscribing to %s was not refused", subject)
 		}
 	}
@@ -240,7 +240,7 @@ func TestTheSocketAloneMakesNoService(t *testing.T) {
 	}
 	defer nc.Close()
 	// The refusal may cross with what the client still sends, which then fails.
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for {
 		select {
 		case err := <-refused:
@@ -329,7 +329,7 @@ func hear(t *testing.T, nc *nats.Conn, heard chan string, text string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for {
 		select {
 		case got := <-heard:

@@ -155,15 +155,15 @@ func (e *Engine) complainOf(p *site, u *unlike) {
 }
 
 // takeStock notes what the server has reported of a connection to the primary that comes
-// back. Where no session has left a setting on it, another value than at its beginning is
+// back. What no session has left on it is, if it is another value than at its beginning,
 // the server's configuration, which has been reloaded: the login's connections to replicas
 // have begun with what it was.
 func (s *server) takeStock() {
 	p := s.site
-	if s.broken || s.Settings != (settings.Hash{}) || p.key.Backend != p.e.tracker.Table().Primary {
+	if s.broken || p.key.Backend != p.e.tracker.Table().Primary {
 		return
 	}
-	now, differs := s.reported.Over(s.params)
+	now, differs := s.reported.Over(s.params, s.Settings != (settings.Hash{}))
 	if !differs {
 		return
 	}

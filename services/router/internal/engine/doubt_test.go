@@ -156,3 +156,36 @@ func TestTheBarrierAfterAPromotion(t *testing.T) {
 		t.Error("it has answered, and is not asked what is in progress")
 	}
 }
+
+// A role is told to read strings otherwise while its sessions are open: what these have had
+// judged, prepared too, is a write on the connections that are made from then on, also for the
+// session that has waited for the first of them.
+func TestAConnectionThatReadsStringsOtherwise(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	e := startEngine(t, cluster)
+	p := joinSession(t, e, "s")
+	p.exchange(wire.AppendQuery(nil, "SET pgpilot.route = 'primary'"))
+	p.exchange(sequence(message(wire.Parse, "a\x00SELECT '\\'', 1 --'\x00\x00\x00")))
+	execute(t, cluster.Primary(), "ALTER ROLE "+lab.User+" SET standard_conforming_strings = off")
+	onLoop(t, e, func() bool {
+		for s := range e.siteOf(0, e.clients["s"].login).servers {
+			s.site.discard(s)
+		}
+		return true
+	})
+	mark := func() uint64 { return onLoop(t, e, func() uint64 { return e.clients["s"].s.Fence().Mark() }) }
+	was := mark()
+	for _, request := range [][]byte{
+		wire.AppendQuery(nil, "SELECT '\\''; DELETE FROM nothing; --'"),
+		wire.AppendQuery(nil, "SELECT '\\''; DELETE FROM nothing; --'"),
+		sequence(bindOf("a"), executeAll),
+		wire.AppendQuery(nil, "SET application_name = '\\''; DELETE FROM nothing; --'"),
+	} {
+		p.exchange(request)
+		if now := mark(); now == was {
+			t.Errorf("%q is not fenced", request)
+		} else {
+			was = now
+		}
+	}
+}

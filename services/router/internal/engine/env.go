@@ -45,5 +45,5 @@ func (c *client) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool
 // Current implements session.Env. A verdict that is no classifier's has no generation,
 // so that the statement is asked about again.
 func (c *client) Current(v verdict.Verdict) bool {
-	return !v.Passing && v.Generation >= c.generation
+	return !v.Passing && v.Generation >= c.generation && !c.escapes()
 }

@@ -47,8 +47,12 @@ func (c *client) Unsuited(_ *session.Session, text []byte) {
 // unchecked reports whether the server may read the text otherwise than the
 // router has lexed it.
 func (c *client) unchecked(r sqltoken.Result) bool {
-	return c.backslashes || c.foreign && r.NonASCII || c.folding && r.NonASCIIName
+	return c.escapes() || c.foreign && r.NonASCII || c.folding && r.NonASCIIName
 }
+
+// escapes reports whether servers may read backslashes in the session's ordinary strings as
+// escapes.
+func (c *client) escapes() bool { return c.backslashes || c.s.Escapes() }
 
 // judge asks for a statement's verdict.
 func (e *Engine) judge(c *client, text []byte) {

@@ -244,6 +244,7 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	s := &server{site: p, pid: l.PID, secret: l.Secret, params: l.Parameters, served: true}
 	s.Startup, s.Made = c.login.Startup, e.now.Add(-time.Duration(l.AgeMicros)*time.Microsecond)
 	s.Run = e.tracker.Recognize(i, l.Run)
+	s.reported.Began(l.Parameters)
 	s.statements.Unpack(l)
 	s.Settings = settings.Hash{}
 	copy(s.Settings[:], l.Settings)

@@ -134,6 +134,7 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 	e.connectedTo(p.key.Backend)
 	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, relayed: m.Relayed}
 	s.Startup, s.Made = startup, began
+	s.reported.Began(m.Parameters)
 	s.Run = e.observe(p.key.Backend, m)
 	if err := s.open(e, m.FD, s, poll.In); err != nil {
 		e.log.Error("cannot use server connection", obs.KeyError, err)

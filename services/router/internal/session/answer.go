@@ -21,6 +21,7 @@ func (s *Session) greet(params []handoff.Parameter) {
 	s.shown = params
 	from := len(s.scratch)
 	for _, p := range params {
+		s.escapes = s.escapes || escapes(p.Name, p.Value)
 		if p.Name == "in_hot_standby" {
 			p.Value = "off" // to its client the router is a primary
 		}

@@ -40,16 +40,12 @@ func followed(text []byte) []settings.Command {
 
 // legible reports whether the server reads the text as it is read here.
 func (s *Session) legible(text []byte) bool {
+	if s.escapes {
+		return false
+	}
 	for _, p := range s.shown {
-		switch p.Name {
-		case "standard_conforming_strings":
-			if p.Value != "on" {
-				return false
-			}
-		case "client_encoding":
-			if p.Value != "UTF8" && bytes.ContainsFunc(text, func(r rune) bool { return r >= 0x80 }) {
-				return false
-			}
+		if p.Name == "client_encoding" && p.Value != "UTF8" && bytes.ContainsFunc(text, func(r rune) bool { return r >= 0x80 }) {
+			return false
 		}
 	}
 	return true

@@ -120,6 +120,9 @@ func (s *Session) queried(text []byte, v verdict.Verdict) ([]settings.Command, v
 // bindings gives what a statement does to settings as the Bind has it, with its verdict.
 func (s *Session) bindings(st *Statement, bind []byte) ([]settings.Command, verdict.Verdict) {
 	v := s.lasting(st)
+	if s.escapes {
+		return nil, v
+	}
 	if configures(&v) && !s.outdated(st) {
 		return s.configured(st.body[:st.text], v, st.body[st.text+1:], bind)
 	}

@@ -31,6 +31,7 @@ var travels = map[string]map[string]string{
 		"refreshing": "- of what is read again", "refreshed": "- of what is read again", "outer": "- of what is read again",
 		"strange": "- of a wait that begins again", "equipping": "- nothing at a safe point", "equipped": "- of what is read again",
 		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- Live.Leaving, if it is to end wherever it is: the owner's", "shown": "Shown", "last": "LastRoute",
+		"escapes": "Shown; what a connection says counts wherever it is",
 	},
 	"session.held": {
 		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",

@@ -26,6 +26,7 @@ func (s *Session) Granted(g *Grant) {
 		h.settings = new(settings.Hash)
 	}
 	s.at = g.Slot
+	s.escapes = s.escapes || g.Reported != nil && g.Reported.escapes
 	if s.phase == Login {
 		s.greet(g.Parameters)
 		switch {
@@ -63,6 +64,9 @@ func (s *Session) proceed() {
 		return
 	}
 	s.applies = 0
+	if s.escapes && s.at == PrimarySlot {
+		s.verdict.Kind = verdict.Write // it has been judged by what it is elsewhere
+	}
 	if s.again != nil {
 		if !s.extended && s.equips(wire.Query, s.again) {
 			return
@@ -76,7 +80,7 @@ func (s *Session) proceed() {
 // runAgain sends the read that has failed elsewhere. One that a replica cannot run may
 // have been judged before what it calls was changed: whatever it does now, it does here.
 func (s *Session) runAgain() {
-	if s.doubted && s.at == PrimarySlot {
+	if (s.doubted || s.escapes) && s.at == PrimarySlot {
 		s.doubted = false
 		v := s.verdict
 		v.Kind, v.Effects = verdict.Write, v.Effects|verdict.Unproven

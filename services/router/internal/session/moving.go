@@ -134,6 +134,9 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	}
 	s.block.unpack(l.Block)
 	s.shown = l.Shown
+	for _, p := range l.Shown {
+		s.escapes = s.escapes || escapes(p.Name, p.Value)
+	}
 	s.pins = parsePins(l.Pin)
 	b := fence.Baggage{Position: l.Fence.Position, Dirty: l.Fence.Dirty, Writer: a.Writer, Home: a.Home}
 	if seen := l.Fence.Seen; seen != nil {
@@ -155,6 +158,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported}
 		s.at = g.Slot
+		s.escapes = s.escapes || g.Reported != nil && g.Reported.escapes
 		s.block.replica = g.Slot == ReplicaSlot && s.block.state == begun
 		if g.Slot == ReplicaSlot {
 			s.held[g.Slot].timeline = lease.Run.Timeline

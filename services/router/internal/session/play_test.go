@@ -386,6 +386,10 @@ func (p *play) grant(args []string) *session.Grant {
 	}
 	name := args[0]
 	for _, a := range args[1:] {
+		if a == "escapes" { // backslashes in ordinary strings
+			g.Reported = new(session.Reported)
+			g.Reported.Began([]handoff.Parameter{{Name: "standard_conforming_strings", Value: "off"}})
+		}
 		if strings.HasPrefix(a, "conn=") {
 			name += a
 		}

@@ -100,6 +100,9 @@ func (s *Session) recycle(st *Statement) {
 // followed.
 func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	h := &s.held[s.at]
+	if s.escapes {
+		v = distrusted(v, s.at)
+	}
 	if v.Kind != verdict.Read && !settings.Only(cmds) {
 		s.write(h)
 	}
@@ -133,4 +136,15 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	}
 	s.opaque = s.opaque || v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction)
 	s.sweeps = s.sweeps || v.Effects&(verdict.Session|verdict.ResetsSession) != 0
+}
+
+// distrusted is the verdict on a text of which the server makes something else than whoever has
+// judged it. On a replica it cannot write all the same.
+func distrusted(v verdict.Verdict, on Slot) verdict.Verdict {
+	out := verdict.Unclassified()
+	out.Effects |= v.Effects
+	if on == ReplicaSlot {
+		out.Kind = v.Kind
+	}
+	return out
 }

@@ -22,7 +22,26 @@ func Shapes(name string) bool {
 // Reported is what a server has reported on a connection of the parameters that Shapes
 // names, since it was made: the last value of each. The zero value is one that has reported
 // nothing. A connection has it and lends it to the session with itself.
-type Reported struct{ values []handoff.Parameter }
+type Reported struct {
+	values []handoff.Parameter
+	// escapes says that backslashes escape in ordinary strings.
+	escapes bool
+}
+
+// conforming is the parameter that says whether they do not (PostgreSQL documentation,
+// "String Constants with C-Style Escapes").
+const conforming = "standard_conforming_strings"
+
+// escapes reports whether the value of a parameter says that backslashes escape in ordinary
+// strings.
+func escapes(name, value string) bool { return name == conforming && value != "on" }
+
+// Began takes what was reported when the connection was made.
+func (r *Reported) Began(params []handoff.Parameter) {
+	for _, p := range params {
+		r.escapes = r.escapes || escapes(p.Name, p.Value)
+	}
+}
 
 // Note takes the body of a ParameterStatus message.
 func (r *Reported) Note(body []byte) {
@@ -30,6 +49,9 @@ func (r *Reported) Note(body []byte) {
 	value, ok := wire.CString(rest)
 	if !ok || !Shapes(string(name)) {
 		return
+	}
+	if string(name) == conforming {
+		r.escapes = escapes(conforming, string(value))
 	}
 	for i := range r.values {
 		if r.values[i].Name == string(name) {
@@ -41,12 +63,13 @@ func (r *Reported) Note(body []byte) {
 }
 
 // Over gives what was reported when the connection was made with what has been since, and
-// whether that differs; params is not changed.
-func (r *Reported) Over(params []handoff.Parameter) (now []handoff.Parameter, differs bool) {
+// whether that differs; params is not changed. Where a session has left settings on the
+// connection, only that is the server's own which no session leaves.
+func (r *Reported) Over(params []handoff.Parameter, settings bool) (now []handoff.Parameter, differs bool) {
 	now = params
 	for _, v := range r.values {
 		i := slices.IndexFunc(now, func(p handoff.Parameter) bool { return p.Name == v.Name })
-		if i < 0 || now[i].Value == v.Value {
+		if i < 0 || now[i].Value == v.Value || settings && v.Name != conforming {
 			continue
 		}
 		if !differs {

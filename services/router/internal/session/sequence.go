@@ -277,7 +277,7 @@ func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
 // outdated reports whether a statement's verdict holds no more. What nobody has
 // looked into, and what the router knows by itself, has one that always does.
 func (s *Session) outdated(st *Statement) bool {
-	return (!st.raw || st.sql) && st.local.kind == notLocal && !st.forgets && !s.env.Current(st.verdict)
+	return (!st.raw || st.sql) && st.local.kind == notLocal && !st.forgets && (s.escapes || !s.env.Current(st.verdict))
 }
 
 // lasting gives what must be taken for true of a statement that is about to be

@@ -396,6 +396,13 @@ func (s *Session) note(body []byte) bool {
 	if string(name) == "in_hot_standby" {
 		return false
 	}
+	if escapes(string(name), string(value)) {
+		s.escapes = true
+		if s.phase == Busy && s.at == PrimarySlot { // what runs may have been read so already
+			s.write(&s.held[s.at])
+			s.held[s.at].used = true
+		}
+	}
 	for i := range s.shown {
 		if s.shown[i].Name == string(name) {
 			if s.shown[i].Value != string(value) {

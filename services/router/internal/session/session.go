@@ -203,6 +203,10 @@ type Session struct {
 
 	shown []handoff.Parameter
 	last  handoff.Route
+	// escapes says that backslashes escape in ordinary strings, as its client was told, or on
+	// a connection that it has had: servers may read its texts otherwise than they are read
+	// here, so that nothing is taken from these any more.
+	escapes bool
 }
 
 // bound reports whether the session has something in its connection that another
@@ -265,6 +269,10 @@ func (s *Session) Settings() settings.Hash { return s.set.List().Hash() }
 
 // Fence gives the session's fence.
 func (s *Session) Fence() *fence.State { return &s.fence }
+
+// Escapes reports whether servers may read backslashes in the session's ordinary strings as
+// escapes: then nobody can say what its statements do.
+func (s *Session) Escapes() bool { return s.escapes }
 
 // Slot gives the connection in use while the session is Granted or Busy.
 func (s *Session) Slot() Slot { return s.at }
