@@ -119,7 +119,7 @@ func (e *Engine) unjudged(c *client, question uint64, text string, r sqltoken.Re
 // hidden adds to the verdict on a text in which the server finds other strings than the
 // router: any name may be behind one of them.
 func (c *client) hidden(v verdict.Verdict, text []byte) verdict.Verdict {
-	if c.backslashes && bytes.IndexByte(text, '\\') >= 0 {
+	if c.escapes() && bytes.IndexByte(text, '\\') >= 0 {
 		v.Effects |= verdict.Session
 	}
 	return v
