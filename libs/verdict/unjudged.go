@@ -13,9 +13,11 @@ import (
 // its connection is cleaned before another session gets it.
 func Unjudged(text []byte, r sqltoken.Result, serverMajor int) Verdict {
 	v := Unclassified()
-	if r.Statements != 1 || !passes(r.First) || mayLeave(text, serverMajor) {
+	if r.Statements != 1 || !passes(r.First) {
 		v.Effects |= Session
+		return v
 	}
+	v.Effects |= left(text, serverMajor)
 	return v
 }
 
@@ -33,29 +35,26 @@ func passes(first sqltoken.Keyword) bool {
 	return false
 }
 
-// mayLeave reports whether any name in the text is one of those by which a statement leaves
-// something in the session, wherever it stands.
-func mayLeave(text []byte, serverMajor int) bool {
+// left gives what the names in the text may leave in the session, wherever they stand.
+func left(text []byte, serverMajor int) (e Effect) {
 	lexer := sqltoken.NewLexer(text, serverMajor)
 	for {
 		t, err := lexer.Next()
 		if err != nil {
-			return true
+			return e | Session
 		}
 		word := text[t.Start:t.End]
 		switch t.Kind {
 		case sqltoken.EOF:
-			return false
+			return e
 		case sqltoken.UnicodeIdent: // may spell any of them
-			return true
+			return e | Session
 		case sqltoken.QuotedIdent:
-			if leaves(word[1 : len(word)-1]) {
-				return true
-			}
+			e |= leaves(word[1 : len(word)-1])
 		case sqltoken.Word:
 			var folded [maxName]byte
-			if len(word) <= maxName && leaves(folded[:lower(folded[:], word)]) {
-				return true
+			if len(word) <= maxName {
+				e |= leaves(folded[:lower(folded[:], word)])
 			}
 		}
 	}
@@ -75,22 +74,24 @@ func lower(dst, word []byte) (n int) {
 	return len(word)
 }
 
-// leaves reports whether a name is that of a function of PostgreSQL or of an extension it comes
-// with whose call leaves something in the session, or a word that makes a table temporary.
-func leaves(name []byte) bool {
+// leaves gives what is left by a function of this name, of PostgreSQL or of an extension it comes
+// with, or where the name is a word that makes a table temporary.
+func leaves(name []byte) Effect {
 	if bytes.HasPrefix(name, []byte("pg_temp")) || bytes.HasPrefix(name, []byte("dblink")) {
-		return true
+		return Session
 	}
 	switch string(name) {
+	case "nextval":
+		return Sequences
 	case "temp", "temporary",
-		"set_config", "setseed", "nextval", "setval", "currval", "lastval",
+		"set_config", "setseed", "setval", "currval", "lastval",
 		"pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared",
 		"pg_advisory_unlock", "pg_advisory_unlock_shared", "pg_advisory_unlock_all",
 		"pg_backup_start", "pg_backup_stop", "pg_start_backup", "pg_stop_backup",
 		"pg_replication_origin_session_setup", "pg_replication_origin_session_reset",
 		"query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "cursor_to_xml", "cursor_to_xmlschema",
 		"ts_stat", "ts_rewrite", "set_limit":
-		return true
+		return Session
 	}
-	return false
+	return 0
 }

@@ -141,13 +141,14 @@ func (l *Library) Of(database string) judge.Catalog {
 
 // Again has a look whether a database's catalog has changed since a Snapshot was
 // taken, because a name was not in it, and waits for the result. It reports
-// whether there is a newer Snapshot. It looks no more often than is cheap.
-func (l *Library) Again(database string, since judge.Catalog) bool {
+// whether there is a newer Snapshot. It looks no more often than is cheap; patient waits
+// for that, too.
+func (l *Library) Again(database string, since judge.Catalog, patient bool) bool {
 	w, wait := l.watch(database)
 	if w == nil {
 		return false
 	}
-	return w.again(since, wait)
+	return w.again(since, patient, wait)
 }
 
 // Changing says that a statement is about to change a database's catalog. There

@@ -93,7 +93,7 @@ func (d *desk) eventually(t *testing.T, text string, want verdict.Kind) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is a %v because of %q, want a %v", text, o.Kind, o.Reason, want)
 		}
-		d.Again(lab.Database, c)
+		d.Again(lab.Database, c, true)
 	}
 }
 
@@ -117,9 +117,9 @@ func TestANewTableIsKnownRightAfterALook(t *testing.T) {
 	if o := d.judge(text); !o.Unknown {
 		t.Fatalf("%+v", o)
 	}
-	d.Again(lab.Database, d.Of(lab.Database))
+	d.Again(lab.Database, d.Of(lab.Database), true)
 	exec(t, conn, "CREATE TABLE fresh_as_can_be (a int)")
-	if !d.Again(lab.Database, d.Of(lab.Database)) {
+	if !d.Again(lab.Database, d.Of(lab.Database), true) {
 		t.Fatal("nothing new was found")
 	}
 	if o := d.judge(text); o.Kind != verdict.Read {
@@ -196,7 +196,7 @@ func TestTemporaryTablesAreKnownForWhatTheyAre(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("never known")
 		}
-		d.Again(lab.Database, at)
+		d.Again(lab.Database, at, true)
 	}
 	exec(t, connect(t, c.Primary().DSN()), "CREATE TABLE passing (id int)")
 	d.eventually(t, "SELECT * FROM passing", verdict.Read)
@@ -306,7 +306,7 @@ func TestADatabaseThatMayNotBeEnteredIsUnknown(t *testing.T) {
 			t.Errorf("%s: %+v", text, o)
 		}
 	}
-	if d.Again("closed", at) {
+	if d.Again("closed", at, true) {
 		t.Error("there cannot be more to know")
 	}
 	if n := d.log.count("CONNECT"); n != 1 {

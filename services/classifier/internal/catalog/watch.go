@@ -68,9 +68,11 @@ type watchState struct {
 	looked chan struct{}
 	// tried is set after the first look, whatever came of it.
 	tried bool
-	// last is when the last look ended, cost how long the last one took.
-	last time.Time
-	cost time.Duration
+	// last is when the last look ended, began when that was, cost how much of the server's time it took.
+	last, began time.Time
+	cost        time.Duration
+	// failed is when the last look ended of which nothing came.
+	failed time.Time
 	// failing is when the first of the looks began that have failed since; zero if the last
 	// one has not.
 	failing time.Time
@@ -118,10 +120,11 @@ func (w *watch) current(wait time.Duration) (s *Snapshot, tried bool) {
 	return w.state.snapshot, w.state.tried
 }
 
-// again waits for a look that begins after now, and for when the server may be looked at again,
-// unless that takes longer than wait: looks that follow each other at once would cost it too
-// much. What a migration fills right after it has made it is known by that.
-func (w *watch) again(since judge.Catalog, wait time.Duration) bool {
+// again waits for a look that begins after now and reports whether it has found something new.
+// The server may be looked at only so often: looks that follow each other at once would cost it
+// too much. Who is patient waits for that too, unless it takes longer than wait, so that what a
+// migration fills right after it has made it is known.
+func (w *watch) again(since judge.Catalog, patient bool, wait time.Duration) bool {
 	asked := time.Now()
 	for {
 		w.mu.Lock()
@@ -130,8 +133,8 @@ func (w *watch) again(since judge.Catalog, wait time.Duration) bool {
 		switch {
 		case st.tried && newer(st.snapshot, since):
 			return true
-		case st.last.Add(-st.cost).After(asked):
-			return false // there has been one, which found nothing new
+		case st.began.After(asked), st.failed.After(asked):
+			return false // there has been a look
 		}
 		rest := time.Duration(0)
 		if !st.last.IsZero() {
@@ -139,7 +142,7 @@ func (w *watch) again(since judge.Catalog, wait time.Duration) bool {
 		}
 		left := wait - time.Since(asked)
 		switch {
-		case rest >= left:
+		case rest >= left, rest > 0 && !patient:
 			return false
 		case rest > 0:
 			await(st.looked, rest)
@@ -259,7 +262,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 		c, err := login.connect(ctx, w.database)
 		if err != nil {
 			w.doubt(begun)
-			w.done(0)
+			w.done(begun, 0)
 			return nil, err
 		}
 		conn, read = &watchConn{serverConn: c}, true
@@ -268,7 +271,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 		if err != nil {
 			conn.close()
 			w.doubt(begun) // who can log in may still be kept from reading
-			w.done(0)
+			w.done(begun, 0)
 		}
 	}()
 	start := time.Now()
@@ -280,7 +283,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 		w.l.opts.Metrics.looks.Inc()
 		if now.permanent == conn.fingerprint.permanent {
 			w.temporary(now.temporary)
-			w.done(time.Since(start))
+			w.done(begun, time.Since(start))
 			return conn, nil
 		}
 	}
@@ -296,7 +299,7 @@ func (w *watch) look(ctx context.Context, conn *watchConn, read bool) (_ *watchC
 	}
 	w.l.opts.Metrics.readSeconds.Observe(time.Since(start).Seconds())
 	w.swap(next)
-	w.done(cost)
+	w.done(begun, cost)
 	w.l.seek(w.database, next)
 	return conn, nil
 }
@@ -367,13 +370,15 @@ func (w *watch) leave() {
 	w.log.Debug("the database is gone")
 }
 
-// done tells those who wait that there has been a look, which cost the server so
-// much time; zero if it failed.
-func (w *watch) done(cost time.Duration) {
+// done tells those who wait that there has been a look since begun, which cost the server
+// so much time; zero if it failed.
+func (w *watch) done(begun time.Time, cost time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if cost > 0 {
-		w.state.last, w.state.cost, w.state.failing = time.Now(), cost, time.Time{}
+		w.state.last, w.state.began, w.state.cost, w.state.failing = time.Now(), begun, cost, time.Time{}
+	} else {
+		w.state.failed = time.Now()
 	}
 	w.state.tried = true
 	close(w.state.looked)

@@ -57,7 +57,7 @@ func TestWhatAWriteRunsIsNoticed(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("after %s: %s: %v %v, want %v", step.sql, step.text, o.Effects, o.Reason, step.want)
 			}
-			d.Again(lab.Database, at)
+			d.Again(lab.Database, at, true)
 		}
 	}
 }

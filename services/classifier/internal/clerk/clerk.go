@@ -32,7 +32,7 @@ type Catalogs interface {
 	Of(database string) judge.Catalog
 	// Again has another look because of a name that is not known, and reports whether
 	// more is known than before.
-	Again(database string, since judge.Catalog) bool
+	Again(database string, since judge.Catalog, patient bool) bool
 	// Changing says that a statement is about to change what is known.
 	Changing(database string)
 }
@@ -132,7 +132,9 @@ func (c *Clerk) Decide(r *verdict.Request) (verdict.Verdict, error) {
 	if !ok {
 		h = c.decide(r)
 	}
-	if h.Passing && c.opts.Catalogs.Again(r.Database, h.by) {
+	// What was not found once may be a table that nobody sees until its transaction ends: each of
+	// its rows must not wait.
+	if h.Passing && c.opts.Catalogs.Again(r.Database, h.by, !ok) {
 		h = c.decide(r)
 	}
 	if h.Passing {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,8 @@ type library struct {
 	again, changing []string
 	// blind says that no database can be looked into.
 	blind bool
+	// patient says of each time that it was asked to look again whether that may take a while.
+	patient []bool
 }
 
 func (l *library) Of(string) judge.Catalog {
@@ -54,10 +57,11 @@ func (l *library) Of(string) judge.Catalog {
 	return judge.Static{}
 }
 
-func (l *library) Again(database string, since judge.Catalog) bool {
+func (l *library) Again(database string, since judge.Catalog, patient bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.again = append(l.again, database)
+	l.patient = append(l.patient, patient)
 	l.more--
 	return since != nil && l.more >= 0
 }
@@ -198,6 +202,9 @@ func TestWhatIsNotKnownIsLookedUpAgainAndNotKept(t *testing.T) {
 	}
 	if len(o.again) != 4 || heard != 3 {
 		t.Fatalf("%d looks, %d hearings: want a look each time, and a hearing only when more is known", len(o.again), heard)
+	}
+	if want := []bool{true, true, false, false}; !slices.Equal(o.patient, want) {
+		t.Fatalf("patient: %v, want %v: who is not found once, in an open transaction perhaps, is not waited for each time", o.patient, want)
 	}
 	o.library.more = 1
 	o.decide(t, never)

@@ -63,10 +63,7 @@ func raise(path string, to func(highest uint64) uint64) (uint64, error) {
 		return to(0), err
 	}
 	defer f.Close() // and with it the lock
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
+	if err := lock(f); err != nil {
 		return to(0), fmt.Errorf("lock %s: %w", path, err)
 	}
 	b := make([]byte, width)
@@ -81,4 +78,17 @@ func raise(path string, to func(highest uint64) uint64) (uint64, error) {
 	}
 	_, err = f.WriteAt(fmt.Appendf(nil, "%0*d\n", width-1, number), 0)
 	return number, err
+}
+
+// patience is how long another process may have the lock: one that is stopped must not hold
+// up everybody's flushes.
+const patience = time.Second
+
+func lock(f *os.File) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }

@@ -68,7 +68,8 @@ func otherPromotion(replica, primary []lsn.Position) string {
 		return ""
 	}
 	for _, end := range replica {
-		if !slices.Contains(primary, end) {
+		// A server that was promoted without the files of its forerunners' histories does not know these.
+		if end.Timeline >= primary[0].Timeline && !slices.Contains(primary, end) {
 			return fmt.Sprintf("left timeline %d at %s, which the primary has not done: rebuild it from the primary", end.Timeline, end.LSN)
 		}
 	}

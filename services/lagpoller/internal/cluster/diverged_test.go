@@ -62,6 +62,11 @@ func TestTwoPromotionsMayGiveOneNumber(t *testing.T) {
 	if l.Healthy || !strings.Contains(l.Error, "left timeline 1 at 0/6E") || len(s.Diverged()) != 1 {
 		t.Errorf("a replica of the other branch is told about as %+v", l)
 	}
+	s.Observed("a", primary(1, 3, 130, 2), []lsn.Position{{Timeline: 2, LSN: 100}})
+	if l, _, _ := s.Observed("b", replica(1, 2, 90, 3), []lsn.Position{{Timeline: 1, LSN: 50}}); !l.Healthy || l.Error != "" {
+		t.Errorf("a replica that knows more of the history than the primary is told about as %+v", l)
+	}
+	s.Observed("a", primary(1, 2, 130, 4), []lsn.Position{{Timeline: 1, LSN: 100}})
 	for name, points := range map[string][]lsn.Position{"the same": {{Timeline: 1, LSN: 100}}, "not known": nil} {
 		if l, _, _ := s.Observed("b", replica(1, 2, 120, 2), points); !l.Healthy || l.Error != "" {
 			t.Errorf("%s: a replica of the primary's history is told about as %+v", name, l)

@@ -317,7 +317,7 @@ func (c *client) event(ev poll.Event) {
 					s.reading(true)
 				}
 			}
-		} else if c.closing && len(c.out) < unsent {
+		} else if c.closing && len(c.out) < unsent && !c.e.overdue {
 			c.linger()
 		}
 	}

@@ -98,6 +98,9 @@ type Engine struct {
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
+	// formerly is where a server was before, by its name: a lagpoller that has not been told goes
+	// on asking there.
+	formerly map[string]string
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
 	// differences are those from the primary that have been complained of.
@@ -151,6 +154,7 @@ func New(o Options) (*Engine, error) {
 		pools:       map[poolKey]*site{},
 		parting:     map[*parting]struct{}{},
 		greetings:   map[upstream.Login][]handoff.Parameter{},
+		formerly:    map[string]string{},
 		differences: map[difference]struct{}{},
 		beginnings:  map[upstream.Login]beginning{},
 		arriving:    map[string]*arrival{},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"time"
@@ -22,7 +23,7 @@ func (e *Engine) known(c *client, text []byte) (v verdict.Verdict, ok bool) {
 	}
 	r, err := e.scanner.Scan(text, &sqltoken.Options{Context: c.context, ServerMajor: c.major})
 	if err != nil || c.unchecked(r) {
-		return verdict.Unjudged(text, r, c.major), true
+		return c.hidden(verdict.Unjudged(text, r, c.major), text), true
 	}
 	return e.cache.Get(r.Key, c.generation)
 }
@@ -104,14 +105,24 @@ func (e *Engine) ask(c *client, question uint64, text string, r sqltoken.Result,
 // unjudged gives the session the verdict on a text that nobody has judged.
 func (e *Engine) unjudged(c *client, question uint64, text string, r sqltoken.Result) {
 	if len(text) <= lexHere {
-		e.judged(c, question, verdict.Unjudged([]byte(text), r, c.major))
+		e.judged(c, question, c.hidden(verdict.Unjudged([]byte(text), r, c.major), []byte(text)))
 		return
 	}
 	major := c.major
 	e.work.Go(func() {
-		v := verdict.Unjudged([]byte(text), r, major)
-		e.Post(func() { e.judged(c, question, v) })
+		own := []byte(text)
+		v := verdict.Unjudged(own, r, major)
+		e.Post(func() { e.judged(c, question, c.hidden(v, own)) })
 	})
+}
+
+// hidden adds to the verdict on a text in which the server finds other strings than the
+// router: any name may be behind one of them.
+func (c *client) hidden(v verdict.Verdict, text []byte) verdict.Verdict {
+	if c.escapes() && bytes.IndexByte(text, '\\') >= 0 {
+		v.Effects |= verdict.Session
+	}
+	return v
 }
 
 // complainEvery is the least time between two warnings of the same kind.

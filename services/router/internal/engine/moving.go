@@ -52,6 +52,10 @@ func (e *Engine) Stop(within time.Duration) {
 		e.timers.Set(&e.drain, e.now.Add(within), func() {
 			e.overdue = true
 			for _, c := range e.clients {
+				if c.closing { // its client has been reading all the while
+					c.destroy()
+					continue
+				}
 				c.s.Kill()
 				c.perform()
 			}

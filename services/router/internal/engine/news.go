@@ -12,8 +12,8 @@ import (
 func (e *Engine) Lag(m bus.Lag) {
 	e.Post(func() {
 		i := e.tracker.Index(m.Backend)
-		if i < 0 || m.Address != "" && m.Address != e.servers[i].address {
-			return // of a server of that name that is configured elsewhere, or no more
+		if i < 0 || m.Address != "" && m.Address == e.formerly[m.Backend] {
+			return // of a server that is configured no more, or of the one that had this one's name
 		}
 		b := &e.tracker.Table().Backends[i]
 		was := b.Healthy

@@ -137,19 +137,28 @@ func TestAReplicaThatHasDivergedIsNotAsked(t *testing.T) {
 	catchUp(wanted)
 }
 
-// A lagpoller that has not been told yet goes on asking the server that had the name before.
+// A lagpoller that has not been told yet goes on asking the server that had the name before. One
+// that reaches a server by another address than the router does is believed.
 func TestNewsOfTheServerThatHadTheNameIsNotHeard(t *testing.T) {
-	e := runEngine(t, elsewhere("moved"), func(*Options) {})
+	before, after := elsewhere("moved"), elsewhere("moved")
+	before.Replicas[0].Address = "127.0.0.1:2"
+	e := runEngine(t, before, func(*Options) {})
+	e.Reload(after)
+	moved := func() int { return e.tracker.Index("moved") }
+	awaitOnLoop(t, e, "it is at its new address", func() bool { return moved() > 0 && e.servers[moved()].address == "127.0.0.1:1" })
+	replayed := func() lsn.Position {
+		return onLoop(t, e, func() lsn.Position { return e.tracker.Table().Backends[moved()].Replayed })
+	}
 	former := lagOf("moved", lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 1, Children: 1}, 100)
 	former.Address = "127.0.0.1:2"
 	e.Lag(former)
-	if at := onLoop(t, e, func() lsn.Position { return e.tracker.Table().Backends[1].Replayed }); !at.IsZero() {
+	if at := replayed(); !at.IsZero() {
 		t.Errorf("it has replayed %v, by the word about another server", at)
 	}
 	present := lagOf("moved", lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 2, Children: 2}, 50)
-	present.Address = "127.0.0.1:1"
+	present.Address = "replica.example:5432"
 	e.Lag(present)
-	if at := onLoop(t, e, func() lsn.Position { return e.tracker.Table().Backends[1].Replayed }); at.LSN != 50 {
+	if at := replayed(); at.LSN != 50 {
 		t.Errorf("it has replayed %v, want what it says itself", at)
 	}
 }

@@ -17,7 +17,7 @@ func (h *History) Carry(p lsn.Position) (at lsn.Position, lost, ok bool) {
 			return at, lost, true
 		}
 	}
-	if p.Timeline > h.Now.Timeline || len(h.Ended) == 0 {
+	if p.Timeline > h.Now.Timeline || len(h.Ended) == 0 || p.Timeline < h.Ended[0].Timeline { // the history may be incomplete at its beginning
 		return p, false, false
 	}
 	parted := lsn.LSN(0)

@@ -30,6 +30,7 @@ func TestFencesFollowAPromotion(t *testing.T) {
 		"lost further on":         {back, lsn.Position{Timeline: 1, LSN: 450}, lsn.Position{Timeline: 3, LSN: 400}, true},
 		"of another branch":       {beside, lsn.Position{Timeline: 2, LSN: 900}, lsn.Position{Timeline: 3, LSN: 500}, true},
 		"early on another branch": {beside, lsn.Position{Timeline: 2, LSN: 490}, lsn.Position{Timeline: 3, LSN: 490}, true},
+		"before what is known":    {&History{Now: lsn.Position{Timeline: 3}, Ended: []lsn.Position{{Timeline: 2, LSN: 500}}}, lsn.Position{Timeline: 1, LSN: 10}, lsn.Position{Timeline: 1, LSN: 10}, false},
 		"no history known":        {&History{Now: lsn.Position{Timeline: 3}}, lsn.Position{Timeline: 1, LSN: 10}, lsn.Position{Timeline: 1, LSN: 10}, false},
 	} {
 		s := Arrive(Baggage{Position: c.at})
