@@ -278,7 +278,8 @@ func (e *Engine) queue(c *client, p *site, fill bool) {
 // strand makes a session wait for a primary to appear.
 func (e *Engine) strand(c *client) {
 	e.leaveBehind(c)
-	if !slices.Contains(e.stranded, c) {
+	if !c.wait.stranded {
+		c.wait.stranded = true
 		e.stranded = append(e.stranded, c)
 	}
 	e.limitWait(c)
@@ -308,7 +309,9 @@ func (e *Engine) unqueue(c *client) {
 		c.wait.in = nil
 		c.uncount()
 	}
-	if i := slices.Index(e.stranded, c); i >= 0 {
+	if c.wait.stranded {
+		c.wait.stranded = false
+		i := slices.Index(e.stranded, c)
 		e.stranded = slices.Delete(e.stranded, i, i+1)
 	}
 	for i := range e.ready {
@@ -336,6 +339,7 @@ func (e *Engine) retryStranded() {
 		return
 	}
 	for _, c := range e.stranded {
+		c.wait.stranded = false
 		e.ready = append(e.ready, grant{c: c})
 	}
 	e.stranded = e.stranded[:0]

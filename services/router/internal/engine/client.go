@@ -104,7 +104,9 @@ type waiting struct {
 	// before is how long the first statement has waited in another router.
 	before time.Duration
 	in     *site // the pool whose queue it is in
-	due    poll.Timer
+	// stranded says that it is in the engine's list of those.
+	stranded bool
+	due      poll.Timer
 }
 
 // arrival is a session that has come and is not the router's yet. Its client's descriptor

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -65,6 +66,38 @@ func TestASessionThatKnowsOfAPromotion(t *testing.T) {
 				awaitOnLoop(t, e, "it waits for the promoted server", func() bool { at, _ := waits(); return at == 1 })
 			})
 		}
+	}
+}
+
+// Where that news never comes, because the servers have gone back to a former primary, the session
+// ends: nothing that it wants of the primary could ever run again.
+func TestASessionThatKnowsOfAPromotionThatNobodyElseDoes(t *testing.T) {
+	cfg := elsewhere()
+	cfg.Failover.Wait = 0
+	e := runEngine(t, cfg, func(*Options) {})
+	e.Topology(leads("primary", 1, 1))
+	theirs, ours := handofftest.Ends(t)
+	rec := &handoff.Record{
+		Session: "s", User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1, 2, 3, 4}},
+		Live: &handoff.Live{Status: "I", Fence: handoff.Fence{Position: lsn.Position{Timeline: 2, LSN: 200}}}, Unread: wire.AppendQuery(nil, "UPDATE nothing SET a = 1"),
+	}
+	onLoop(t, e, func() bool { e.commence(&arrival{rec: rec, fds: []int{ours}}); return true })
+	var said []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := unix.Read(theirs, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		said = append(said, buf[:n]...)
+	}
+	if !bytes.Contains(said, []byte("SFATAL\x00")) || !bytes.Contains(said, []byte("C57P03\x00")) {
+		t.Errorf("it ends with %q", said)
 	}
 }
 

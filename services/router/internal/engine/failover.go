@@ -174,8 +174,11 @@ func (e *Engine) waitedLong(c *client) {
 func (e *Engine) noPrimary() *session.Problem {
 	problem := &session.Problem{Code: "57P03", Message: "no server accepts writes"}
 	if now := e.tracker.Table().Primary; now != route.None {
-		problem.Detail = fmt.Sprintf("The session has been served by another primary than %s, of which this router has no news yet.", e.nameOf(now))
-		problem.Hint = "Try again; if it stays so, see whether lagpollers run and reach all servers."
+		// What it has seen may never come back: the servers may have gone back to a former primary.
+		problem.Message = "terminating connection because the primary that served it is not known any more"
+		problem.Detail = fmt.Sprintf("It was another one than %s, of which this router has had no news.", e.nameOf(now))
+		problem.Hint = "Connect again. If new connections fail as well, see whether lagpollers run and reach all servers."
+		problem.Fatal = true
 		return problem
 	}
 	if names := e.claimants(); len(names) > 0 {

@@ -43,9 +43,9 @@ func (c *client) deafen() {
 func (c *client) hungUp() {
 	c.ended = true
 	c.watch(c.interest &^ poll.PeerClosed)
-	switch {
-	case len(c.unread) > 0 || poll.Readable(c.fd): // there is more to serve
-	case c.s.Phase() == session.Busy:
+	switch phase := c.s.Phase(); {
+	case len(c.unread) > 0 || poll.Readable(c.fd), // there is more to serve
+		phase == session.Busy, phase == session.Queued, phase == session.Applying:
 		c.knock()
 	case !c.s.Reads(): // settle sees to it otherwise
 		c.broken = true
@@ -53,10 +53,12 @@ func (c *client) hungUp() {
 }
 
 // knock has the session send the client something, now and then for as long as it is
-// answered.
+// answered; not as long as it may have said goodbye, since what is before that is to be executed.
 func (c *client) knock() {
-	c.s.Knock()
-	c.perform()
+	if !bytes.HasSuffix(c.unread, goodbye) && (c.spent || !poll.Readable(c.fd)) {
+		c.s.Knock()
+		c.perform()
+	}
 	c.e.timers.Set(&c.knocking, c.e.now.Add(knockAgain<<min(c.knocks, 20)), func() {
 		c.knocks++
 		c.knock()

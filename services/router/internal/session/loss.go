@@ -153,6 +153,8 @@ func (s *Session) Refuse(p *Problem) {
 		fatal.Fatal = true
 		s.finish(&fatal)
 	case s.phase != Queued:
+	case p.Fatal:
+		s.finish(p)
 	case s.again != nil:
 		s.forget()
 		s.fallHere()
