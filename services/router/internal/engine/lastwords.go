@@ -60,7 +60,9 @@ func (c *client) knock() {
 		c.perform()
 	}
 	c.e.timers.Set(&c.knocking, c.e.now.Add(knockAgain<<min(c.knocks, 20)), func() {
-		c.knocks++
+		if c.s.Phase() == session.Busy { // however long it has waited before
+			c.knocks++
+		}
 		c.knock()
 		c.resume()
 	})
