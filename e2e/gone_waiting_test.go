@@ -35,3 +35,24 @@ func TestAClientGoneWhileItWaitsKeepsNothing(t *testing.T) {
 	})
 	holder.must("UPDATE awaited SET a = 5")
 }
+
+// What a client has sent behind the statement that runs says nothing of whether it is there.
+func TestAClientGoneWithMoreToServeKeepsNothing(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	r := newRig(t, cluster, narrow(1))
+	all := []*client{direct(t, cluster.Primary())}
+	w := hijack(t, r.connect())
+	for range 3 {
+		w.front.SendQuery(&pgproto3.Query{String: "SELECT pg_sleep(600), pg_advisory_xact_lock(1)"})
+	}
+	if err := w.front.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	awaitSleep(t, all)
+	_ = w.conn.Conn.Close()
+	r.until("nothing of it runs any more", func() bool {
+		return all[0].one("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()") == "0"
+	})
+	r.connect().must("CREATE TABLE others_have_it (a int)")
+}

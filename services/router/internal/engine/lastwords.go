@@ -55,7 +55,7 @@ func (c *client) hungUp() {
 // knock has the session send the client something, now and then for as long as it is
 // answered; not as long as it may have said goodbye, since what is before that is to be executed.
 func (c *client) knock() {
-	if !bytes.HasSuffix(c.unread, goodbye) && (c.spent || !poll.Readable(c.fd)) {
+	if !c.saidGoodbye() && len(c.unread) < maxLastWords {
 		c.s.Knock()
 		c.perform()
 	}
