@@ -122,16 +122,19 @@ func (s *Session) environment() settings.Hash {
 	return settings.Hash(sum[:len(settings.Hash{})])
 }
 
-// onlyPrimary reports whether reads cannot run on a replica as things are set: a
-// standby knows no serializable transactions (PostgreSQL documentation, "Hot
-// Standby: User's Overview").
+// onlyPrimary reports whether reads cannot run on a replica as things are set, in the
+// session or for its login: a standby knows no serializable transactions (PostgreSQL
+// documentation, "Hot Standby: User's Overview").
 func (s *Session) onlyPrimary() bool {
+	if level := s.block.modes.Isolation; level != settings.DefaultIsolation {
+		return level == settings.Serializable
+	}
 	for _, c := range s.set.List().Settings() {
-		if c.Name == "default_transaction_isolation" && !bytes.Contains(bytes.ToLower([]byte(c.SQL)), []byte("read")) {
-			return true
+		if c.Name == "default_transaction_isolation" {
+			return !bytes.Contains(bytes.ToLower([]byte(c.SQL)), []byte("read"))
 		}
 	}
-	return false
+	return s.env.Beginnings().Isolation == settings.Serializable
 }
 
 // apply gives the connection in use the session's settings, and takes from it what it

@@ -88,7 +88,8 @@ type Session struct {
 	// a connection that it is still offered first.
 	stepped bool
 	// set is what the client has set; parsing identifies that of it which matters when
-	// a statement is parsed. unfit are the backends that have refused to set it.
+	// a statement is parsed. unfit are the backends that have refused to set it, or to read
+	// as things are set.
 	set     settings.Tracker
 	parsing settings.Hash
 	unfit   route.Set
