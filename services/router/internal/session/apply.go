@@ -140,7 +140,6 @@ func (s *Session) onlyPrimary() bool {
 // apply gives the connection in use the session's settings, and takes from it what it
 // has under names that clients give and that is not the session's.
 func (s *Session) apply() {
-	s.interrupted = false
 	s.ask(Applying, func(b []byte) []byte {
 		for _, name := range s.strange {
 			b = append(append(append(b, "DEALLOCATE "...), quotedName(name)...), ';')

@@ -316,6 +316,7 @@ func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.asking = true
+		s.anew()
 		s.do(Action{Op: OpJudge, Data: text})
 	}
 	return v, ok

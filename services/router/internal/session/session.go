@@ -118,7 +118,8 @@ type Session struct {
 	// while they were given the settings.
 	asked   route.Request
 	applies int
-	// interrupted says that the client has asked to cancel what runs.
+	// interrupted says that the client has asked to cancel the statement, since that has its
+	// connection: it does not go on where nothing of it runs yet.
 	interrupted bool
 	// at is the slot in use while Granted or Busy.
 	at Slot
@@ -346,6 +347,9 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
+	if s.stops() {
+		return
+	}
 	v := s.wanted()
 	r.Mode = v.Mode
 	r.Strict = r.Mode.Fenced()

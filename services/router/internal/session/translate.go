@@ -101,9 +101,14 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
 	forgets := ok && l.forgets()
+	asked := s.known
 	v, ok := s.verdictOfParse(text, types)
-	if !ok {
+	switch {
+	case !ok:
 		return 0
+	case asked && s.interrupted && s.owed.empty(): // nothing ran that could be canceled
+		s.failParse(run, &canceled, name)
+		return len(msg)
 	}
 	held := s.held[s.at].statements
 	if len(name) == 0 {
