@@ -31,29 +31,6 @@ func (t *Statements) has(st *Statement) bool {
 	return ok && id == st.there()
 }
 
-// taker is what a connection has under the name of a statement that the router executes
-// itself, so that the server refuses the name to a PREPARE. No content's hash is so.
-var taker = statementID{0: 1}
-
-// takerBody is its body: run after all, it fails.
-var takerBody = []byte("DEALLOCATE " + noStatement + "\x00\x00\x00")
-
-// there gives the id of what a connection has for the statement under its client's name.
-func (s *Statement) there() statementID {
-	if s.local.kind != notLocal {
-		return taker
-	}
-	return s.id
-}
-
-// bodyThere gives the body of the Parse that makes it.
-func (s *Statement) bodyThere() []byte {
-	if s.local.kind != notLocal {
-		return takerBody
-	}
-	return s.body
-}
-
 // Names gives the names that clients gave to what the connection holds, in order; those
 // that are made of their content are not among them.
 func (t *Statements) Names() []string {
@@ -200,9 +177,6 @@ func naming(v *verdict.Verdict) (names []string) {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-
-// gives reports whether a PREPARE in a text gives the name.
-func gives(v *verdict.Verdict, name string) bool { return slices.Contains(names(v), name) }
 
 // describesSQL reports whether a whole Describe is of a statement prepared with SQL.
 func (s *Session) describesSQL(msg []byte) bool {
