@@ -340,13 +340,17 @@ func (a *answers) failed() []owed {
 
 // copyIn follows the server into copy-in mode, where it ignores a Sync that came
 // behind the Execute and before the end of the data: libpq sends one before it
-// can know that data is wanted.
+// can know that data is wanted. What else came behind it, before any Sync, ends the connection
+// unless the copy fails before, and is discarded then: no data is wanted any more.
 func (a *answers) copyIn() {
 	a.copying = true
 	kept := a.q[:a.head+1]
+	early := a.unsure
 	for i, t := range a.q[a.head+1:] {
-		if ending(t.typ) {
+		strays := t.typ != wire.Sync && t.how != made && a.unsure == early
+		if ending(t.typ) || strays {
 			a.copying = false
+			a.skipping = strays && !ending(t.typ) && a.syncs == 0
 			kept = append(kept, a.q[a.head+1+i:]...)
 			break
 		}
