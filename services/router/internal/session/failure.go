@@ -75,7 +75,7 @@ func (s *Session) inClientsWords(of *owed, msg []byte) *Problem {
 
 // inWordsOf gives an error whose text names the statement so; nil if it does not name it.
 func inWordsOf(st *Statement, msg []byte) *Problem {
-	if st.raw || st.server == "" {
+	if st.raw || st.server == "" || !isWhole(msg) {
 		return nil
 	}
 	whole := bytes.Clone(msg[:wire.HeaderSize])
@@ -93,6 +93,12 @@ func inWordsOf(st *Statement, msg []byte) *Problem {
 	}
 	binary.BigEndian.PutUint32(whole[1:], uint32(len(whole)-1))
 	return &Problem{whole: whole}
+}
+
+// isWhole reports whether all of a message is there.
+func isWhole(msg []byte) bool {
+	_, total, err := wire.Header(msg)
+	return err == nil && total == len(msg)
 }
 
 // What servers say of a statement they do not have, of one that they have
