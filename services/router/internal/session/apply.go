@@ -70,6 +70,25 @@ func (s *Session) changed() {
 	}
 }
 
+// unfollowed gives the effects of a text without those of what is followed of it. Of a string
+// in which not all is, that is what SET LOCAL sets.
+func unfollowed(v verdict.Verdict, cmds []settings.Command) verdict.Effect {
+	const traces = verdict.Session | verdict.Unproven
+	switch {
+	case settings.Known(cmds):
+		return v.Effects &^ traces
+	case v.Detail == nil || len(v.Detail.Parts) != len(cmds):
+		return v.Effects
+	}
+	out := v.Effects &^ traces
+	for i := range cmds {
+		if cmds[i].Kind != settings.Local {
+			out |= v.Detail.Parts[i].Effects
+		}
+	}
+	return out
+}
+
 // undisclosed reports whether a text, of which cmds are known, may end the transaction at
 // hand or do something about its savepoints, and nobody would know. A procedure may only
 // outside of a transaction block.
@@ -101,6 +120,10 @@ func (s *Session) follow() {
 	if s.inTransaction() {
 		return
 	}
+	if s.dim {
+		s.dim = false
+		s.epoch++
+	}
 	switch {
 	case s.set.Listens():
 		s.bind(pinListen)
@@ -115,7 +138,7 @@ func (s *Session) follow() {
 // environment identifies what is set, as far as it matters when a statement is
 // parsed. Where that is not known, statements are this session's alone.
 func (s *Session) environment() settings.Hash {
-	if !s.sweeps && s.pins&pinState == 0 {
+	if !s.sweeps && !s.dim && s.pins&pinState == 0 {
 		return s.parsing
 	}
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(s.rec.Session), s.epoch))

@@ -110,8 +110,11 @@ func (p *parser) checked(c Change) (Change, bool) {
 // plainPath reports whether a search_path can be seen to have no schema of
 // temporary tables in it, which is another one on every connection.
 func plainPath(sql string) bool {
-	return !strings.Contains(sql, "pg_temp") && !strings.ContainsAny(strings.ReplaceAll(sql, "$user", ""), "\\&$\n")
+	return !Temporary(sql) && !strings.ContainsAny(strings.ReplaceAll(sql, "$user", ""), "\\&$\n")
 }
+
+// Temporary reports whether a search_path, as SHOW gives it, names a schema of temporary tables.
+func Temporary(path string) bool { return strings.Contains(lower(path), "pg_temp") }
 
 // characteristics reads the modes of SET SESSION CHARACTERISTICS AS TRANSACTION,
 // which are parameters of their own ("Client Connection Defaults").
