@@ -185,9 +185,16 @@ func (a *answers) pop() {
 // all gives every entry, the oldest first. It is valid until the next push.
 func (a *answers) all() []owed { return a.q[a.head:] }
 
-// binds reports whether there is an entry of a statement that a server is to execute.
+// binds reports whether there is an entry of a statement that a server is to execute, or
+// that only the server has, behind the one that is being answered.
 func (a *answers) binds() bool {
-	return slices.ContainsFunc(a.all(), func(o owed) bool { return o.typ == wire.Bind && o.how == forward })
+	behind := a.all()
+	if a.begun {
+		behind = behind[1:]
+	}
+	return slices.ContainsFunc(behind, func(o owed) bool {
+		return o.how == forward && (o.typ == wire.Bind || simple(o.typ) || o.typ == wire.Parse && o.st != nil && o.st.raw)
+	})
 }
 
 // drop removes everything, the connection being gone, and gives it, the oldest

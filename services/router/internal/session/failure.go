@@ -17,6 +17,10 @@ func (s *Session) failed(msg []byte) fate {
 	if (front.how == hide || vanished) && !s.fatal && code != canceled.Code && s.elsewhere() {
 		return withhold
 	}
+	var named *Problem
+	if bytes.Contains(msg, []byte(serverPrefix)) {
+		named = s.inClientsWords(&front, msg)
+	}
 	s.set.Failed()
 	s.takeBack(s.owed.failed(), true)
 	s.unask()
@@ -36,24 +40,33 @@ func (s *Session) failed(msg []byte) fate {
 	case vanished && code == noSuchStatement:
 		s.word = unknown(front.st.client)
 		return replace
-	case bytes.Contains(msg, []byte(serverPrefix)):
-		if s.word = s.inClientsWords(msg); s.word != nil {
-			return replace
-		}
+	case named != nil:
+		s.word = named
+		return replace
 	}
 	return pass
 }
 
 // inClientsWords gives an error that names a statement of the session as the
-// server knows it with the client's name for it; nil if there is none in it.
-func (s *Session) inClientsWords(msg []byte) *Problem {
+// server knows it, that of the message which failed or another one, with the client's name
+// for it; nil if there is none in it.
+func (s *Session) inClientsWords(of *owed, msg []byte) *Problem {
 	var e pgproto3.ErrorResponse
 	if err := e.Decode(msg[wire.HeaderSize:]); err != nil {
 		return nil
 	}
+	words := func(st *Statement) *Problem {
+		if st == nil || st.raw || st.server == "" || !strings.Contains(e.Message, st.server) {
+			return nil
+		}
+		return &Problem{Code: e.Code, Message: strings.ReplaceAll(e.Message, st.server, st.client), Detail: e.Detail, Hint: e.Hint}
+	}
+	if p := words(of.st); p != nil {
+		return p
+	}
 	for _, st := range s.named {
-		if !st.raw && st.server != "" && strings.Contains(e.Message, st.server) {
-			return &Problem{Code: e.Code, Message: strings.ReplaceAll(e.Message, st.server, st.client), Detail: e.Detail, Hint: e.Hint}
+		if p := words(st); p != nil {
+			return p
 		}
 	}
 	return nil

@@ -307,12 +307,21 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 		o.prepares = names(&s.latest.st.verdict)
 	}
 	n := s.pass(o, total, rest, all, at, run)
-	if ok && s.latest.is(name) && s.latest.st.forgets {
+	if ok && s.mayForget(name) {
 		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
 		s.forgetting = true
 		return n + s.wait()
 	}
 	return n
+}
+
+// mayForget reports whether a portal of the server's may run what removes all prepared
+// statements.
+func (s *Session) mayForget(name []byte) bool {
+	if s.latest.is(name) {
+		return s.latest.st.forgets
+	}
+	return s.forgetful
 }
 
 // limitOf reads the end of an Execute: how many rows it asks for, 0 for all.

@@ -157,6 +157,7 @@ func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 	if l := &s.latest; l.st != nil && len(l.cmds) > 0 && !l.ran {
 		s.astray() // when it runs, nobody will know what it was
 	}
+	s.forgetful = s.forgetful || s.latest.st != nil && s.latest.st.forgets
 	s.latest.st = nil
 	switch {
 	case st == nil || len(name) > maxName:
@@ -217,7 +218,7 @@ func (s *Session) awaitsPortals(run *forwarding) bool {
 }
 
 // endPortals forgets the portals: they end with their transaction.
-func (s *Session) endPortals() { s.here, s.latest.st = nil, nil }
+func (s *Session) endPortals() { s.here, s.latest.st, s.forgetful = nil, nil, false }
 
 // endUnnamedPortal forgets the unnamed portal: a simple query ends it.
 func (s *Session) endUnnamedPortal() {

@@ -56,6 +56,20 @@ func TestLikeADirectConnection(t *testing.T) {
 	}
 }
 
+// TestForgottenLikeADirectConnection does so with what servers forget in the middle of a
+// sequence.
+func TestForgottenLikeADirectConnection(t *testing.T) {
+	for n := range min(*seeds, 1000) {
+		seed(t, *from+n, func(r *rand.Rand) {
+			c := &writer{r: r}
+			for range 1 + r.IntN(3) {
+				c.story(forgetting)
+			}
+			playedOut(r, c, false, false, nil)
+		})
+	}
+}
+
 // likeDirect runs one random course. If moves is set the session goes on, at safe points
 // taken by chance, as one made of its record, in which tamper has changed something; blind
 // says that only what its client sees counts. It gives how often it has moved.
@@ -73,6 +87,11 @@ func likeDirect(r *rand.Rand, moves, blind bool, tamper func(*handoff.Live)) int
 			c.group()
 		}
 	}
+	return playedOut(r, c, moves, blind, tamper)
+}
+
+// playedOut runs what has been written.
+func playedOut(r *rand.Rand, c *writer, moves, blind bool, tamper func(*handoff.Live)) int {
 	w := newWorld(r, c.out)
 	w.moves, w.tamper, w.o.blind = moves, tamper, blind
 	w.o.settings.PerSession = r.IntN(3) == 0

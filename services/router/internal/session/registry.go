@@ -1,6 +1,8 @@
 package session
 
 import (
+	"maps"
+
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -82,6 +84,31 @@ func (s *Session) putBack(name string, was *Statement) {
 		}
 	}
 	s.define(name, was)
+}
+
+// forgotten notes that the server has removed all prepared statements: those that it had.
+// What it has been sent behind that, and has yet to answer, is there when that is done.
+func (s *Session) forgotten() {
+	behind := s.owed.all()
+	var later map[*Statement]bool
+	for i := range behind {
+		if o := &behind[i]; o.typ == wire.Parse && o.st != nil {
+			if later == nil {
+				later = map[*Statement]bool{}
+			}
+			later[o.st] = true
+		}
+	}
+	gone := func(_ string, st *Statement) bool { return !later[st] }
+	maps.DeleteFunc(s.named, gone)
+	for i := range behind {
+		o := &behind[i]
+		maps.DeleteFunc(o.all, gone)
+		if o.undoes && o.name != "" && !later[o.was] {
+			o.was = nil
+		}
+	}
+	s.held[s.at].statements.clearBefore(behind)
 }
 
 // recycle keeps an unnamed statement that has been replaced for the next one.

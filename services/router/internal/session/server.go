@@ -296,19 +296,18 @@ func (s *Session) completed(of *owed, tag []byte) {
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
 	}
-	clear(s.named)
-	h := &s.held[s.at]
-	h.statements.Clear()
+	s.forgotten()
 	if discard {
 		if !s.owed.binds() { // otherwise they may be for what comes behind it
 			s.pins = 0
+			h := &s.held[s.at]
 			h.used, h.stepped, s.stepped = false, false, false
+			if s.unnamed != nil && s.unnamed.raw {
+				s.unnamed = nil // nothing binds the session to it any longer
+			}
 		}
 		s.set.Clear()
 		s.changed()
-		if s.unnamed != nil && s.unnamed.raw {
-			s.unnamed = nil // nothing binds the session to it any longer
-		}
 	}
 }
 
@@ -363,7 +362,7 @@ func (s *Session) ready() {
 	if !s.inTransaction() && s.owed.syncs == 0 {
 		s.here = nil // portals end with their transaction
 		if s.owed.empty() {
-			s.latest.st = nil
+			s.endPortals()
 		}
 	}
 	if s.blocked && !s.forgetting && s.owed.syncs == 0 && s.owed.simples == 0 {

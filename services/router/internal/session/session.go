@@ -136,8 +136,10 @@ type Session struct {
 	unnamed, spare *Statement
 	// latest is the portal bound last to a statement of a server's, here are those of
 	// statements that the router executes.
-	latest portal
-	here   portals
+	// forgetful says that a portal bound before that one may remove all prepared statements.
+	latest    portal
+	here      portals
+	forgetful bool
 	// stale says that the client has no unnamed portal any more, but the server may have.
 	stale bool
 	// sql says that some of named may be prepared with SQL. executing is the one that the

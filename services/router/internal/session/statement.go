@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
@@ -147,6 +148,27 @@ type heldStatement struct {
 
 // Clear forgets everything: DISCARD ALL or DEALLOCATE ALL has run.
 func (t *Statements) Clear() { *t = Statements{clock: t.clock} }
+
+// clearBefore forgets everything but what the server is still to be given, by messages that
+// it has been sent.
+func (t *Statements) clearBefore(behind []owed) {
+	was := *t
+	t.Clear()
+	for i := range behind {
+		switch o := &behind[i]; {
+		case o.gives != "":
+			if id, ok := was.sql[o.gives]; ok {
+				t.prepare(o.gives, id)
+			}
+		case o.typ != wire.Parse || o.how == made || o.st == nil:
+		case o.server == "":
+			t.unnamed, t.unnamedID = was.unnamed, was.unnamedID
+		case was.held[o.server] != nil:
+			t.restore(o.server)
+			t.held[o.server] = was.held[o.server]
+		}
+	}
+}
 
 // Len is how many named statements the connection holds.
 func (t *Statements) Len() int { return len(t.held) }

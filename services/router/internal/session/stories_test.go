@@ -63,13 +63,23 @@ var alone = []string{
 	`Parse|a|rows 2 i1|23 Describe|Sa Sync / Bind||a Execute Sync / Query|alter 0 i2 / Bind||a Execute Sync / Query|rows 1 i3`,
 }
 
+// forgetting are those in which a server removes all prepared statements by a message that is
+// not the last of its sequence.
+var forgetting = []string{
+	`Close|Sa Parse|a|rows 2 i1 Sync / Parse||DISCARD ALL Bind|x Parse||rows 1 i2 Bind|y Execute|x Parse|a|rows 3 i3 Bind||a Execute Sync / Bind||a Execute Sync`,
+	`Close|Sa Parse|a|LONG Sync / Query|begin 0 i1 / Parse||DEALLOCATE ALL Bind|x Parse||rows 1 i2 Bind|y Execute|x Parse|a|rows 3 i3 Sync / Bind||a Execute Sync / Query|commit 0 i4 / Bind||a Execute Sync`,
+	`Close|Sa Close|Sb Parse|a|rows 2 i1 Sync / Parse||DISCARD ALLBLANK Bind Execute Parse|b|rows 3 i3 Sync / Bind||b Execute Sync / Bind||a Execute Sync`,
+	`Close|Sa Close|Sb Parse|a|rows 2 i1 Sync / Parse||DEALLOCATE ALLBLANK Bind Execute Close|Sa Bind|z|z Sync / Parse|a|rows 3 i3 Sync / Bind||a Execute Sync / Query|DISCARD ALL`,
+}
+
 // story writes one.
 func (c *writer) story(of []string) {
 	for group := range strings.SplitSeq(of[c.r.IntN(len(of))], " / ") {
 		for _, m := range messagesOf(group) {
 			args := strings.Split(m, "|")
 			for i := range args {
-				args[i] = strings.ReplaceAll(args[i], "LONG", "rows 1 long"+strings.Repeat(" ", 1500))
+				args[i] = strings.ReplaceAll(args[i], "LONG", "rows 1 longBLANK")
+				args[i] = strings.ReplaceAll(args[i], "BLANK", strings.Repeat(" ", 1500))
 			}
 			c.send(args[0], args[1:]...)
 		}

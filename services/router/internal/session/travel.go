@@ -84,6 +84,7 @@ func (s *Session) statementsArrive(l *handoff.Live) {
 		s.latest.set(p.Name, st, unpackCommands(p.Commands))
 		s.latest.ran = p.Ran
 	}
+	s.forgetful = s.inTransaction() // only the latest portal travels
 }
 
 // packCommands gives what a portal does to settings as it travels.
