@@ -130,9 +130,13 @@ func (s *Session) follow() {
 	case s.owed.empty(): // otherwise a LISTEN may be on its way
 		s.pins &^= pinListen
 	}
-	if s.held[s.at].ok {
-		*s.held[s.at].settings = s.set.List().Hash()
+	switch h := &s.held[s.at]; {
+	case h.ok && s.amending.given:
+		*h.settings = s.amending.hash // also if the statement has failed
+	case h.ok:
+		*h.settings = s.set.List().Hash()
 	}
+	s.amending = amending{}
 }
 
 // environment identifies what is set, as far as it matters when a statement is
@@ -229,6 +233,9 @@ func (s *Session) applied() {
 		how = Broken // who knows what it has lost, if anything failed
 	}
 	switch {
+	case p == nil && s.amending.given:
+		*h.settings = s.amending.hash
+		s.proceed()
 	case p == nil:
 		*h.settings = s.set.List().Hash()
 		for _, name := range strange {
@@ -244,6 +251,9 @@ func (s *Session) applied() {
 		s.unfit = s.unfit.With(h.by.Backend)
 		s.let(s.at, how)
 		s.acquire(route.Request{Reason: route.ReasonSettings})
+	case p.Code != canceled.Code && how == Clean && !s.amending.given && s.again == nil && s.status == wire.Idle:
+		s.amending.refusal = p
+		s.enter(Granted)
 	default:
 		s.applies = 0
 		s.let(s.at, how)
