@@ -352,6 +352,9 @@ func judgement(args []string) verdict.Verdict {
 				v.Detail.Parts = append(v.Detail.Parts, verdict.Part{Effects: judgement([]string{part}).Effects})
 			}
 		}
+		if a == "others" { // other statements in the string
+			v.Detail.Parts = append(v.Detail.Parts, verdict.Part{})
+		}
 		if args, ok := strings.CutPrefix(a, "set_config="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}
 		}
