@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -137,6 +139,25 @@ func (s *Session) follow() {
 		*h.settings = s.set.List().Hash()
 	}
 	s.amending = amending{}
+}
+
+// roleKept are the first minor releases of which DISCARD ALL leaves the role that the login begins
+// with (ALTER ROLE … SET role). Before them it leaves none, which the next session must not get.
+var roleKept = map[int]int{12: 21, 13: 17, 14: 14, 15: 9, 16: 5, 17: 1}
+
+// losesRole reports whether the server's DISCARD ALL leaves no role.
+func (s *Session) losesRole() bool {
+	for _, p := range s.shown {
+		if p.Name == "server_version" {
+			_, rest, _ := strings.Cut(p.Value, ".")
+			if i := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+				rest = rest[:i]
+			}
+			minor, err := strconv.Atoi(rest)
+			return err == nil && minor < roleKept[s.major()]
+		}
+	}
+	return false
 }
 
 // environment identifies what is set, as far as it matters when a statement is
