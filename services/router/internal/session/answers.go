@@ -71,8 +71,10 @@ type owed struct {
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string
-	// gives is the name under which the message gives the connection a statement, unseen.
+	// gives is the name under which the message gives the connection a statement, unseen, or
+	// takes from it the one that it had.
 	gives string
+	had   *statementID
 	// among are the statements of a Query that the server has not been sent.
 	among *among
 	// stray is the type of a message that waits until it is known whether a copy goes on, which
