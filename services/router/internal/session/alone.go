@@ -52,9 +52,9 @@ func (s *Session) alone(seq []byte) bool {
 		ok := false
 		switch typ {
 		case wire.Parse:
-			_, text, _, whole := splitParse(msg)
+			_, text, types, whole := splitParse(msg)
 			l, local := localOf(text)
-			ok = whole && local && s.answers(&l)
+			ok = whole && local && s.answers(&l) && len(types) == 0
 		case wire.Bind:
 			var portal, name []byte
 			portal, name, _, ok = splitBind(msg)

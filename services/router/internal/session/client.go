@@ -333,6 +333,12 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && s.apart(typ, total, rest):
 		return s.wait()
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
+		if typ == wire.Query && len(s.named) > 0 {
+			if len(rest) < total && total <= maxHeld {
+				return 0
+			}
+			s.supplyQuery(rest[:min(total, len(rest))], run)
+		}
 		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
 		s.owed.sent(s.simple(typ))

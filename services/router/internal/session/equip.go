@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -237,6 +238,27 @@ func (s *Session) supply(st *Statement, run *forwarding) {
 		}
 		if !s.held[s.at].statements.has(of) {
 			s.equipInside(of, run)
+		}
+	}
+}
+
+// supplyQuery gives the connection in use what a simple query in the middle of a sequence may
+// execute of what came with Parse: that has been executed, though there was no Sync yet.
+func (s *Session) supplyQuery(msg []byte, run *forwarding) {
+	text, ok := wire.QueryText(msg)
+	if !ok || s.failing() {
+		return
+	}
+	if text = bytes.ToLower(text); !bytes.Contains(text, []byte("execute")) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.named)) {
+		st := s.named[name]
+		if st.raw || st.local.kind != notLocal || !bytes.Contains(text, bytes.ToLower([]byte(name))) {
+			continue
+		}
+		if st.in(s.environment()); !s.held[s.at].statements.has(st) {
+			s.equipInside(st, run)
 		}
 	}
 }
