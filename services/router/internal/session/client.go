@@ -70,6 +70,9 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		if s.amending.refusal != nil {
+			return s.amends(typ, total, rest)
+		}
 		if s.equips(typ, rest[:min(total, len(rest))]) {
 			return 0
 		}
@@ -373,7 +376,7 @@ func (s *Session) apart(typ byte, total int, rest []byte) bool {
 	case typ == wire.Parse && !s.judged(rest, total):
 		return true
 	}
-	return s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
+	return s.amending.given || s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
 }
 
 // judged reports whether the verdict on a Parse that begins a further sequence is

@@ -10,7 +10,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
-	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // A connection is equipped before a request that names statements as the client does:
@@ -158,7 +157,7 @@ func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
 		return nil, false
 	}
 	cmds, once := s.queried(text, *v)
-	return names, v.Fingerprint == 0 || !settings.Known(cmds) && once.Effects&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
+	return names, v.Fingerprint == 0 || unfollowed(once, cmds)&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
 }
 
 // naming gives the names in the EXECUTEs and PREPAREs of a text. Those of a PREPARE may

@@ -27,6 +27,8 @@ type sequence struct {
 	// bound says of portals bound in it whether they run what needs no server, if there
 	// are any that do.
 	bound map[string]bool
+	// gives says that a statement of it gives up settings: it is waited for as a whole (amend.go).
+	gives bool
 	// parses are its Parse messages, with the place of their names; next is how many
 	// of them have been sent, and names where those under a name are if they are many.
 	parses []parsed
@@ -129,7 +131,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			return known
 		case total == 0 || total > len(msg):
 			switch {
-			case anyway && q.scanned > 0 && (q.others || !q.own):
+			case anyway && q.scanned > 0 && !q.gives && (q.others || !q.own):
 				return known
 			case q.scanned+max(total, len(msg)) > maxSequence:
 				q.join(verdict.Unclassified())
@@ -150,6 +152,11 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			}
 			q.join(v)
 			s.surveyPortal(typ, msg, needsNone(v))
+			if _, name, _, ok := splitBind(msg); ok {
+				if st := s.statement(name); st != nil && !st.raw {
+					q.gives = q.gives || s.givesUp(v, st.body[:st.text])
+				}
+			}
 		case wire.Describe, wire.Close:
 			kind, name, ok := splitTarget(msg)
 			switch {
@@ -214,6 +221,7 @@ func (s *Session) surveyParse(msg []byte) bool {
 	from := q.scanned + wire.HeaderSize
 	q.add(name, parsed{from, from + len(name), v, hint})
 	q.join(v)
+	q.gives = q.gives || s.givesUp(v, text)
 	return true
 }
 
