@@ -31,9 +31,9 @@ func (s *Session) alone(seq []byte) bool {
 		ok := false
 		switch typ {
 		case wire.Parse:
-			_, text, _, whole := splitParse(msg)
+			_, text, types, whole := splitParse(msg)
 			l, local := localOf(text)
-			ok = whole && local && l.kind == ownParameter
+			ok = whole && local && l.kind == ownParameter && len(types) == 0
 		case wire.Bind:
 			var portal, name []byte
 			portal, name, _, ok = splitBind(msg)

@@ -27,6 +27,9 @@ type answers struct {
 	changes, openChanges [scopes]int
 	// begun says that part of the front's answer has come.
 	begun bool
+	// erred says that the client has been told of an error of what the front ends, or of
+	// the sequence that is skipped.
+	erred bool
 	// skipping says that the server discards what it is sent until the next Sync,
 	// which has not been sent yet ("Message Flow: Extended Query").
 	skipping bool
@@ -71,10 +74,15 @@ type owed struct {
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string
-	// gives is the name under which the message gives the connection a statement, unseen.
+	// gives is the name under which the message gives the connection a statement, unseen, or
+	// takes from it the one that it had.
 	gives string
+	had   *statementID
 	// among are the statements of a Query that the server has not been sent.
 	among *among
+	// stray is the type of a message that waits until it is known whether a copy goes on, which
+	// the entry's message asks.
+	stray byte
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }
@@ -119,6 +127,14 @@ func (a *answers) front() *owed {
 		return &a.nothing
 	}
 	return &a.q[a.head]
+}
+
+// last gives the youngest entry, likewise.
+func (a *answers) last() *owed {
+	if a.empty() {
+		return &a.nothing
+	}
+	return &a.q[len(a.q)-1]
 }
 
 func (a *answers) push(o owed) {
@@ -171,7 +187,7 @@ func (a *answers) leave() {
 	a.changes[o.scope]--
 	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
 	a.head++
-	a.begun = false
+	a.begun, a.erred = false, false
 }
 
 // pop removes the front, and the ends of copied data that are then in front.
@@ -248,10 +264,23 @@ func (a *answers) answered(typ byte) bool {
 		return true
 	}
 	a.unsure = 0 // the server has got past them
+	if typ == wire.CommandComplete {
+		a.copied()
+	}
 	if ends {
 		a.pop()
 	}
 	return true
+}
+
+// copied removes the end of the data of a copy that a simple query has completed: another one
+// in the same string asks for its own.
+func (a *answers) copied() {
+	at := a.head + 1
+	if at < len(a.q) && ending(a.q[at].typ) && a.front().typ == wire.Query {
+		a.changes[a.q[at].scope]--
+		a.q = slices.Delete(a.q, at, at+1)
+	}
 }
 
 // part reports whether a server message is part of the answer to a client
@@ -294,7 +323,7 @@ func (a *answers) ready() bool {
 		a.pop()
 	case a.unsure > 0: // one of those was not ignored
 		a.unsure--
-		a.skipping = false
+		a.skipping, a.erred = false, false
 		a.open = false
 	default:
 		return false
@@ -310,26 +339,30 @@ func (a *answers) ready() bool {
 func (a *answers) failed() []owed {
 	a.copying = false
 	if front := a.front().typ; front == wire.Sync || simple(front) {
-		a.begun = true
+		a.begun, a.erred = true, true
 		return nil
 	}
 	from := a.head
 	for !a.empty() && a.front().typ != wire.Sync {
 		a.leave()
 	}
-	a.skipping = a.empty()
+	a.skipping, a.erred = a.empty(), true
 	return a.q[from:a.head]
 }
 
 // copyIn follows the server into copy-in mode, where it ignores a Sync that came
 // behind the Execute and before the end of the data: libpq sends one before it
-// can know that data is wanted.
+// can know that data is wanted. What else came behind it, before any Sync, ends the connection
+// unless the copy fails before, and is discarded then: no data is wanted any more.
 func (a *answers) copyIn() {
 	a.copying = true
 	kept := a.q[:a.head+1]
+	early := a.unsure
 	for i, t := range a.q[a.head+1:] {
-		if ending(t.typ) {
+		strays := t.typ != wire.Sync && t.how != made && a.unsure == early
+		if ending(t.typ) || strays {
 			a.copying = false
+			a.skipping = strays && !ending(t.typ) && a.syncs == 0
 			kept = append(kept, a.q[a.head+1+i:]...)
 			break
 		}

@@ -70,6 +70,9 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		if s.amending.refusal != nil {
+			return s.amends(typ, total, rest)
+		}
 		if s.equips(typ, rest[:min(total, len(rest))]) {
 			return 0
 		}
@@ -322,6 +325,8 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	switch {
 	case typ == wire.Terminate:
 		return s.goodbye(rest, run)
+	case s.owed.copying && !ofCopy(typ):
+		return s.stray(typ, total, rest, all, at, run)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
 	case s.extended && !s.owed.copying && s.awaitsRoom(run):
@@ -329,6 +334,12 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && s.apart(typ, total, rest):
 		return s.wait()
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
+		if typ == wire.Query && len(s.named) > 0 {
+			if len(rest) < total && total <= maxHeld {
+				return 0
+			}
+			s.supplyQuery(rest[:min(total, len(rest))], run)
+		}
 		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
 		s.owed.sent(s.simple(typ))
@@ -363,7 +374,7 @@ func (s *Session) apart(typ byte, total int, rest []byte) bool {
 	case typ == wire.Parse && !s.judged(rest, total):
 		return true
 	}
-	return s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
+	return s.amending.given || s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
 }
 
 // judged reports whether the verdict on a Parse that begins a further sequence is

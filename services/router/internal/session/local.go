@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -224,7 +225,9 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 	s.seq.parsed()
 	p := &aborted
 	if !s.failing() {
-		p = s.parsedOwn(&l)
+		if p = undetermined(body[bytes.IndexByte(body, 0)+1+2:]); p == nil {
+			p = s.parsedOwn(&l)
+		}
 	}
 	if p != nil {
 		s.failParse(run, p, name)
@@ -239,6 +242,21 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 	s.answerHere(o, run)
 	return total
 }
+
+// undetermined gives the error of a Parse with such types of parameters, of a text that uses
+// none of them: each must be a type ("Message Formats", Parse).
+func undetermined(types []byte) *Problem {
+	for n := 1; len(types) >= 4; n++ {
+		if t := binary.BigEndian.Uint32(types); t == 0 || t == unknownType {
+			return &Problem{Code: "42P18", Message: fmt.Sprintf("could not determine data type of parameter $%d", n)}
+		}
+		types = types[4:]
+	}
+	return nil
+}
+
+// unknownType is the oid of the type unknown, which stands for none.
+const unknownType = 705
 
 // answerHere has a message answered here, in its place among the server's answers.
 func (s *Session) answerHere(o owed, run *forwarding) {

@@ -86,9 +86,11 @@ func (s *Session) loseStatement() {
 		s.end()
 		return
 	}
+	answered := s.owed.front().stray != 0 // only what waits behind it is not
+	erred := s.owed.erred                 // there is one error for a sequence
 	syncs := s.owed.syncs
 	several := s.extended && (syncs > 1 || syncs == 1 && s.owed.open)
-	if s.opaque || several {
+	if s.opaque && !answered || several {
 		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)
@@ -101,13 +103,22 @@ func (s *Session) loseStatement() {
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
 	}
-	if s.extended && syncs == 0 && !whole {
-		s.report(&p)
-		s.enter(Skipping)
+	if answered {
+		s.idle()
 		return
 	}
-	s.answer(&p)
-	s.idle()
+	switch skips := s.extended && syncs == 0 && !whole; {
+	case skips && !erred:
+		s.report(&p)
+		s.enter(Skipping)
+	case skips:
+		s.enter(Skipping)
+	case erred:
+		s.readyAfterSkipping()
+	default:
+		s.answer(&p)
+		s.idle()
+	}
 }
 
 // dropOwed forgets what a lost connection owes.

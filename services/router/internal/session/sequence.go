@@ -23,6 +23,8 @@ type sequence struct {
 	// own says that a message is about a statement that needs no server, portals, that a
 	// portal may be executed behind it.
 	own, portals bool
+	// gives says that a statement of it gives up settings: it is waited for as a whole (amend.go).
+	gives bool
 	// parses are its Parse messages, with the place of their names; next is how many
 	// of them have been sent, and names where those under a name are if they are many.
 	parses []parsed
@@ -125,7 +127,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			return known
 		case total == 0 || total > len(msg):
 			switch {
-			case anyway && q.scanned > 0:
+			case anyway && q.scanned > 0 && !q.gives:
 				return known
 			case q.scanned+max(total, len(msg)) > maxSequence:
 				q.join(verdict.Unclassified())
@@ -146,6 +148,11 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 			q.join(v)
+			if _, name, _, ok := splitBind(msg); ok {
+				if st := s.statement(name); st != nil && !st.raw {
+					q.gives = q.gives || s.givesUp(v, st.body[:st.text])
+				}
+			}
 		case wire.Describe, wire.Close:
 			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.isOwn(s.statement(name)) {
 				q.own = true
@@ -200,6 +207,7 @@ func (s *Session) surveyParse(msg []byte) bool {
 	from := q.scanned + wire.HeaderSize
 	q.add(name, parsed{from, from + len(name), v, hint})
 	q.join(v)
+	q.gives = q.gives || s.givesUp(v, text)
 	return true
 }
 
