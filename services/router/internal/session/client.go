@@ -148,7 +148,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
 		s.verdict, s.executing, s.among = s.seq.verdict, nil, nil
-		if s.seq.own {
+		if s.seq.own && !s.besides() {
 			s.verdict.Kind = verdict.Write
 		}
 		s.route()
@@ -258,6 +258,8 @@ func (s *Session) route() {
 		s.routeThere()
 	case s.block.here():
 		s.routeBlock()
+	case s.status != wire.Idle && s.countsAsNone():
+		s.enter(Granted)
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)

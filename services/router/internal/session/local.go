@@ -170,10 +170,15 @@ func (l *local) shows() bool { return l.kind == ownParameter && l.own.Verb == se
 
 // verdict is what must be known of it to choose a server for what it is sent with.
 func (l *local) verdict() verdict.Verdict {
-	if l.kind == ownParameter {
+	switch {
+	case l.shows():
+		return shown
+	case l.kind == ownParameter:
 		return harmless
+	case l.kind == discardAll:
+		return forgets
 	}
-	return forgets
+	return deallocates
 }
 
 // queryHere executes a simple query that is the router's to execute. In a failed
