@@ -81,7 +81,7 @@ func (s *Session) others() (names []string) {
 // is there, and reports whether there is anything to do.
 func (s *Session) equips(typ byte, msg []byte) bool {
 	t := s.held[s.at].statements
-	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil {
+	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) {
 		return false
 	}
 	names, all := s.needs(typ, msg)
@@ -135,7 +135,7 @@ func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
 	}
 	v := &s.verdict
 	text, ok := wire.QueryText(msg)
-	l, isLocal := localOf(text)
+	l, isLocal := s.localOf(text)
 	names = naming(v)
 	switch {
 	case typ != wire.Query || !ok:
@@ -148,6 +148,9 @@ func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
 		return nil, false
 	}
 	cmds, once := s.queried(text, *v)
+	names = append(names, s.deallocates(text)...)
+	slices.Sort(names)
+	names = slices.Compact(names)
 	return names, v.Fingerprint == 0 || !settings.Known(cmds) && once.Effects&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
 }
 
@@ -200,6 +203,18 @@ func (s *Session) equipInside(st *Statement, run *forwarding) {
 		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.body) })
 	}
 	t.prepare(st.client, st.id)
+}
+
+// makeWay has the connection in use not have what it was given under a name that stands for
+// nothing, and is about to.
+func (s *Session) makeWay(name string, run *forwarding) {
+	t := s.held[s.at].statements
+	if _, ok := t.sql[name]; !ok || s.named[name] != nil {
+		return
+	}
+	delete(t.sql, name)
+	s.owed.sent(owed{typ: wire.Close, how: hide})
+	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
 // supply gives the connection in use what a statement that is about to be bound or
