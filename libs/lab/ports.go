@@ -67,7 +67,7 @@ func (r portReservation) release() {
 }
 
 // reservePorts picks n free ports. They lie below the range that outgoing connections
-// take theirs from, so that only another lab could want the same one.
+// take theirs from, so that only others who ask here could want the same ones.
 func reservePorts(n int) (portReservation, []int, error) {
 	const lowest = 15000
 	highest := min(ephemeralStart(), 32000)
@@ -93,6 +93,16 @@ func reservePorts(n int) (portReservation, []int, error) {
 		return nil, nil, fmt.Errorf("found only %d of %d free ports from %d to %d: stop some servers", len(ports), n, lowest, highest)
 	}
 	return reserved, ports, nil
+}
+
+// ReservePort picks a free port as a lab picks those of its servers, for something else that listens
+// on this machine, and keeps labs and others who ask here away from it until release is called.
+func ReservePort() (port int, release func(), err error) {
+	reserved, ports, err := reservePorts(1)
+	if err != nil {
+		return 0, nil, err
+	}
+	return ports[0], reserved.release, nil
 }
 
 func ephemeralStart() int {

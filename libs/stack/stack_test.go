@@ -42,17 +42,8 @@ func exists(pid int) bool {
 func settings(t *testing.T, c *lab.Cluster, folder string) *config.Config {
 	cfg := stacktest.Config(c)
 	cfg.RunDir = filepath.Join(folder, "run")
-	cfg.Listen, cfg.Observability.MetricsAddr, cfg.Bus.Listen = freeAddress(t), "", ""
+	cfg.Listen, cfg.Observability.MetricsAddr, cfg.Bus.Listen = labtest.FreeAddress(t), "", ""
 	return cfg
-}
-
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // folder is short: a socket's path is limited.
@@ -246,7 +237,7 @@ func TestDetachedStackIsFoundAgain(t *testing.T) {
 	// What has to be given up by one process before another can have the new value of it
 	// is no matter for one after another.
 	moved := *cfg
-	moved.Listen = freeAddress(t)
+	moved.Listen = labtest.FreeAddress(t)
 	rewrite := func(c *config.Config) {
 		data, err := json.Marshal(c)
 		if err == nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,17 +13,6 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
-
-// freePort gives an address that nobody has at the moment.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // host configures a lagpoller of one of several hosts.
 func host(c *lab.Cluster, secret, listen string, routes ...string) *config.Config {
@@ -64,7 +52,7 @@ func TestAHostsAddressOutlivesItsLagpoller(t *testing.T) {
 		t.Fatal(err)
 	}
 	here, there, elsewhere := runDir(t), runDir(t), runDir(t)
-	address, far := freePort(t), freePort(t)
+	address, far := labtest.FreeAddress(t), labtest.FreeAddress(t)
 	cfg, farCfg := host(c, secret, address, far), host(c, secret, far, address)
 	backend := cfg.Primary.Name
 
@@ -82,7 +70,7 @@ func TestAHostsAddressOutlivesItsLagpoller(t *testing.T) {
 		ear.hears(t, backend, here, id)
 	}
 
-	newcomer := startAs(t, elsewhere, "1", host(c, secret, freePort(t), address))
+	newcomer := startAs(t, elsewhere, "1", host(c, secret, labtest.FreeAddress(t), address))
 	for _, l := range []*lagpoller{newcomer, lp, second} {
 		l.joinedWith(t, 2)
 	}

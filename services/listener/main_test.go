@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +18,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 	"github.com/pgpilot/pgpilot/libs/service"
@@ -45,31 +43,14 @@ type listener struct {
 	stop    func() error
 }
 
-// freePort finds a port that nobody uses at the moment, outside of the range that the
-// kernel takes ports for outgoing connections from: one of those may be gone again by
-// the time it is listened on. Until the test ends it is reserved, as stacktest does it, against
-// other test processes; labs take none of these.
+// freePort gives the port of a free address.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		port := strconv.Itoa(10000 + rand.IntN(5000))
-		reserved, err := net.Listen("unix", "@pgpilot-stacktest-port-"+port)
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { reserved.Close() })
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if errors.Is(err, unix.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		return port
+	_, port, err := net.SplitHostPort(labtest.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port from 10000 to 15000 is free")
-	return ""
+	return port
 }
 
 // checkLeaks fails the test if goroutines or descriptors outlive what it cleans up.
@@ -512,11 +493,11 @@ func TestListenersWaitForTheirSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has, err := net.Listen("tcp", "127.0.0.1:"+freePort(t))
+	has, err := net.Listen("tcp", labtest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, folder := "127.0.0.1:"+freePort(t), t.TempDir()
+	metrics, folder := labtest.FreeAddress(t), t.TempDir()
 	all := make([]*listener, 4)
 	for i := range all {
 		all[i] = launch(t, dir, func(c *config.Config) {

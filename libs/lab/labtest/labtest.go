@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -52,6 +53,18 @@ func Start(t testing.TB, replicas int) *lab.Cluster {
 		}
 	})
 	return c
+}
+
+// FreeAddress gives an address of 127.0.0.1 that nobody has, and that nobody else who asks for one is
+// given before the test has ended. Its port is none that the kernel gives to outgoing connections.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	port, release, err := lab.ReservePort()
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	t.Cleanup(release)
+	return "127.0.0.1:" + strconv.Itoa(port)
 }
 
 // sweep removes what killed test processes left behind: folders whose lock is free.

@@ -76,14 +76,9 @@ func Start(t testing.TB, o Options) *Pgpilot {
 	if err != nil {
 		t.Fatalf("create the stack's folder: %v", err)
 	}
-	ports, err := reservePorts(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ports.release)
 	cfg := Config(cluster)
 	cfg.RunDir = filepath.Join(dir, "run")
-	cfg.Listen, cfg.Observability.MetricsAddr, cfg.Bus.Listen = ports.address(0), ports.address(1), ports.address(2)
+	cfg.Listen, cfg.Observability.MetricsAddr, cfg.Bus.Listen = labtest.FreeAddress(t), labtest.FreeAddress(t), labtest.FreeAddress(t)
 	if o.Configure != nil {
 		o.Configure(cfg)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/rundir"
 )
 
@@ -31,17 +32,6 @@ func until(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
-}
-
-// freeAddress gives an address that nobody has at the moment.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func startWith(t *testing.T, d *rundir.Dir, id string, b config.Bus) *Server {
@@ -87,7 +77,7 @@ func listener(t *testing.T, nc *nats.Conn) chan string {
 // hears all of them, and when his own ends he goes on with another.
 func TestLagpollersOfOneDirectoryAreOneBus(t *testing.T) {
 	d := tempRun(t)
-	b := config.Bus{Listen: freeAddress(t)}
+	b := config.Bus{Listen: labtest.FreeAddress(t)}
 	servers := map[string]*Server{}
 	publishers := map[string]*nats.Conn{}
 	begin := func(id string) {
@@ -172,7 +162,7 @@ func secretFile(t *testing.T, letter string) string {
 // Two hosts, one of them with two lagpollers that have one address for the others.
 func TestLagpollersOfSeveralHostsAreOneBus(t *testing.T) {
 	secret := secretFile(t, "s")
-	one, two := freeAddress(t), freeAddress(t)
+	one, two := labtest.FreeAddress(t), labtest.FreeAddress(t)
 	first := config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: one, Routes: []string{one, two}}} // its own among them
 	second := config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: two, Routes: []string{one, two}}}
 	d1, d2 := tempRun(t), tempRun(t)
@@ -283,7 +273,7 @@ func TestWithoutAnAddressOnlyServicesEnter(t *testing.T) {
 
 // Another installation's lagpoller is a program like any other.
 func TestAnotherDirectorysPortIsTaken(t *testing.T) {
-	b := config.Bus{Listen: freeAddress(t)}
+	b := config.Bus{Listen: labtest.FreeAddress(t)}
 	startWith(t, tempRun(t), "1", b)
 	d := tempRun(t)
 	_, err := Start(t.Context(), Options{Bus: b, Claim: claim(t, d, "1"), Dir: d, Log: quiet})
@@ -308,7 +298,7 @@ func TestANoteThatIsNotUnderstood(t *testing.T) {
 // All of them at once: whoever is second sees the first.
 func TestLagpollersThatStartTogetherFindEachOther(t *testing.T) {
 	d := tempRun(t)
-	b := config.Bus{Listen: freeAddress(t), SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	b := config.Bus{Listen: labtest.FreeAddress(t), SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t)}}
 	const n = 4
 	type result struct {
 		s   *Server
@@ -339,7 +329,7 @@ func TestLagpollersThatStartTogetherFindEachOther(t *testing.T) {
 // lagpollers had it and was started again.
 func TestSomebodyHasTheAddressForOtherHosts(t *testing.T) {
 	d := tempRun(t)
-	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t)}}
 	servers := []*Server{startWith(t, d, "1", b), startWith(t, d, "2", b)}
 	for i, id := range []string{"1", "2", "1"} {
 		s := servers[i%2]

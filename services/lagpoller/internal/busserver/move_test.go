@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 )
 
 // holder gives the one of the servers that takes routes at the address, nil if none does.
@@ -41,8 +42,8 @@ func leave(t *testing.T, s *Server) {
 // left, and so do the clients of this one.
 func TestTheAddressForOtherHostsIsTakenOver(t *testing.T) {
 	secret := secretFile(t, "s")
-	here, there := freeAddress(t), freeAddress(t)
-	b := config.Bus{Listen: freeAddress(t), SecretFile: secret, Cluster: config.BusCluster{Listen: here, Routes: []string{there}}}
+	here, there := labtest.FreeAddress(t), labtest.FreeAddress(t)
+	b := config.Bus{Listen: labtest.FreeAddress(t), SecretFile: secret, Cluster: config.BusCluster{Listen: here, Routes: []string{there}}}
 	other := config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: there, Routes: []string{here}}}
 	d, d2 := tempRun(t), tempRun(t)
 	far := startWith(t, d2, "1", other)
@@ -84,7 +85,7 @@ func TestTheAddressForOtherHostsIsTakenOver(t *testing.T) {
 
 // What was said of the first server of a lagpoller holds for the one that it moves to.
 func TestAfterTheMoveNobodyElseEnters(t *testing.T) {
-	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t)}}
 	d := tempRun(t)
 	first, s := startWith(t, d, "1", b), startWith(t, d, "2", b)
 	joined(t, first, s)
@@ -93,8 +94,8 @@ func TestAfterTheMoveNobodyElseEnters(t *testing.T) {
 	if _, err := nats.Connect(s.server().ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("a stranger: %v", err)
 	}
-	stranger := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secretFile(t, "x"), Cluster: config.BusCluster{Listen: freeAddress(t), Routes: []string{b.Cluster.Listen}}})
-	friend := startWith(t, tempRun(t), "1", config.Bus{SecretFile: b.SecretFile, Cluster: config.BusCluster{Listen: freeAddress(t), Routes: []string{b.Cluster.Listen}}})
+	stranger := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secretFile(t, "x"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t), Routes: []string{b.Cluster.Listen}}})
+	friend := startWith(t, tempRun(t), "1", config.Bus{SecretFile: b.SecretFile, Cluster: config.BusCluster{Listen: labtest.FreeAddress(t), Routes: []string{b.Cluster.Listen}}})
 	joined(t, s, friend)
 	if n := stranger.Routes(); n != 0 {
 		t.Errorf("a server with another secret is joined with %d", n)
@@ -135,14 +136,14 @@ func detour(t *testing.T, address string) (l net.Listener, arrived, open chan st
 // with all that theirs is joined with.
 func TestTheNextServerIsJoinedFirst(t *testing.T) {
 	secret := secretFile(t, "s")
-	here, there := freeAddress(t), freeAddress(t)
+	here, there := labtest.FreeAddress(t), labtest.FreeAddress(t)
 	s := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: here, Routes: []string{there}}})
 	far := startWith(t, tempRun(t), "1", config.Bus{SecretFile: secret, Cluster: config.BusCluster{Listen: there}})
 	joined(t, s, far)
 	way, arrived, open := detour(t, there)
 	o := s.o
 	o.Bus.Cluster.Routes = []string{way.Addr().String()}
-	to, err := placeAt(freeAddress(t))
+	to, err := placeAt(labtest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func (r *record) count(text string) int {
 
 // Another program was faster: that is told, once, and the address is taken when it is free.
 func TestAnotherProgramTakesTheAddressFirst(t *testing.T) {
-	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t)}}
 	d := tempRun(t)
 	// A neighbour that has the address, as far as its note and the kernel say.
 	neighbour := claim(t, d, "1")
@@ -228,7 +229,7 @@ func TestAnotherProgramTakesTheAddressFirst(t *testing.T) {
 
 // A lagpoller that ends before it gets the address does not take it any more.
 func TestTheEndOfOneThatWaitsForTheAddress(t *testing.T) {
-	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t)}}
 	d := tempRun(t)
 	first, waits := startWith(t, d, "1", b), startWith(t, d, "2", b)
 	leave(t, waits)
@@ -240,10 +241,10 @@ func TestTheEndOfOneThatWaitsForTheAddress(t *testing.T) {
 
 // When the move is given up, the neighbours are told of the place that is left.
 func TestAMoveThatFails(t *testing.T) {
-	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: freeAddress(t)}}
+	b := config.Bus{SecretFile: secretFile(t, "s"), Cluster: config.BusCluster{Listen: labtest.FreeAddress(t)}}
 	d := tempRun(t)
 	s := startWith(t, d, "1", b)
-	to, err := placeAt(freeAddress(t))
+	to, err := placeAt(labtest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

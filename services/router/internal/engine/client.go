@@ -79,10 +79,12 @@ type client struct {
 
 	closing bool // everything is said; close when it has left
 	// ended says that the client has closed its side, spent that all has been read that it
-	// has sent before that. knocking is when it is found out again whether it is still there.
-	ended, spent bool
-	knocks       int
-	knocking     poll.Timer
+	// has sent before that, failed that its connection is known to be of no use any more.
+	// knocking is when it is found out again whether it is still there.
+	ended, spent, failed bool
+	endedAt              time.Time
+	knocks               int
+	knocking             poll.Timer
 
 	lastWord poll.Timer
 	// idleDue ends the session when it is idle for too long in a transaction that no
@@ -335,7 +337,7 @@ func (c *client) event(ev poll.Event) {
 	case ev.Readable() && c.listens() && !c.spent:
 		c.receive()
 	case ev.Broken():
-		c.failed()
+		c.hasFailed()
 	case ev.Gone():
 		c.hungUp()
 	case ev.Readable():

@@ -85,6 +85,21 @@ func (e *Engine) starving(p *site) *site {
 	return nil
 }
 
+// missed reports whether a session has waited since then for what there would be if the pool
+// had one connection less.
+func (p *site) missed(since time.Time) bool {
+	full := p.e.full(p.key.Backend)
+	for k, q := range p.e.pools {
+		if q != p && (k.Backend != p.key.Backend || !full || q.Size() >= q.Max) {
+			continue
+		}
+		if c, ok := q.Unserved(); ok && !c.wait.since.After(since) {
+			return true
+		}
+	}
+	return false
+}
+
 // refill makes the connections for which there may be room now that p has given
 // something up.
 func (e *Engine) refill(p *site) {

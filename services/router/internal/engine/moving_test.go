@@ -33,6 +33,7 @@ func TestMoving(t *testing.T) {
 		"spare connections that arrive":        spareConnectionsThatArrive,
 		"spare connections without room":       spareConnectionsWithoutRoom,
 		"who takes spare connections along":    whoTakesSpareConnectionsAlong,
+		"slow readers do not keep it":          slowReadersDoNotKeepIt,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, cluster) })
 	}

@@ -140,12 +140,12 @@ func (p *Pool[C, W]) Withdraw(w W) bool {
 // room. Where idle connections of other parameters take the room, the longest idle
 // (Oldest) is to be closed first.
 func (p *Pool[C, W]) Connect() (startup string, ok bool) {
-	startup, ok = p.wanted()
-	if !ok || p.Size() >= p.Max {
+	w := p.unserved()
+	if w == nil || p.Size() >= p.Max {
 		return "", false
 	}
-	p.begin(startup)
-	return startup, true
+	p.begin(w.Startup)
+	return w.Startup, true
 }
 
 // Warm says whether a connection with these startup parameters should be made
@@ -174,23 +174,23 @@ func (p *Pool[C, W]) count(more int) {
 	}
 }
 
-// wanted gives the startup parameters of the first waiter for whom no connection
-// is being made.
-func (p *Pool[C, W]) wanted() (string, bool) {
+// unserved gives the first waiter for whom no connection is being made, nil for none.
+func (p *Pool[C, W]) unserved() *Waiter[W] {
 	switch { // asked after each statement: the usual answers cost nothing
 	case len(p.waiters) == 0:
-		return "", false
+		return nil
 	case len(p.making) == 0:
-		return p.waiters[0].Startup, true
+		return &p.waiters[0]
 	}
 	left := maps.Clone(p.making)
-	for _, w := range p.waiters {
+	for i := range p.waiters {
+		w := &p.waiters[i]
 		if left[w.Startup] == 0 {
-			return w.Startup, true
+			return w
 		}
 		left[w.Startup]--
 	}
-	return "", false
+	return nil
 }
 
 // Connected takes a connection that has been made; it counts as lent until it is
@@ -329,9 +329,15 @@ func (p *Pool[C, W]) IdleSince() (at time.Time, ok bool) {
 }
 
 // Wants reports whether somebody waits for whom no connection is being made.
-func (p *Pool[C, W]) Wants() bool {
-	_, ok := p.wanted()
-	return ok
+func (p *Pool[C, W]) Wants() bool { return p.unserved() != nil }
+
+// Unserved gives who waits first of those for whom no connection is being made; ok is
+// false if there is nobody.
+func (p *Pool[C, W]) Unserved() (w W, ok bool) {
+	if first := p.unserved(); first != nil {
+		return first.For, true
+	}
+	return w, false
 }
 
 // Oldest removes and gives the longest idle connection.

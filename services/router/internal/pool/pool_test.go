@@ -271,11 +271,18 @@ func TestWarm(t *testing.T) {
 	if p.Wants() {
 		t.Fatal("one is being made for it")
 	}
+	if who, ok := p.Unserved(); ok {
+		t.Fatalf("one is being made for %d", who)
+	}
 	p.Connected("a")
 	if who, got := p.Put(made("a"), time.Time{}); !got || who != 1 {
 		t.Fatalf("the new connection went to %d, %v", who, got)
 	}
 	p.Wait(Waiter[int]{Startup: "b", For: 2})
+	p.Wait(Waiter[int]{Startup: "b", For: 3})
+	if who, ok := p.Unserved(); !ok || who != 2 {
+		t.Fatalf("%d, %v is first of those who wait in vain", who, ok)
+	}
 	if p.Warm("a", 3) {
 		t.Fatal("who waits comes first")
 	}

@@ -279,7 +279,9 @@ func (s *Session) end() {
 	case Busy:
 		s.unask()
 		if s.held[s.at].ok {
-			s.do(Action{Op: OpCancel, Slot: s.at})
+			if s.owed.copying || !s.owed.empty() { // otherwise it waits for the client
+				s.do(Action{Op: OpCancel, Slot: s.at})
+			}
 			s.let(s.at, Broken)
 		}
 	}
