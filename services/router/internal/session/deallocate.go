@@ -56,7 +56,7 @@ func mayDeallocate(text []byte) bool {
 // deallocate reads a text that is one DEALLOCATE or DISCARD ALL.
 func (as dialect) deallocate(text []byte) (local, bool) {
 	lexer := sqltoken.NewLexer(text, as.major)
-	var toks []sqltoken.Token
+	toks := make([]sqltoken.Token, 0, 4)
 	for ended := false; ; {
 		t, err := lexer.Next()
 		switch {
@@ -128,7 +128,7 @@ func lower(name string) string {
 // deallocates gives the names in the DEALLOCATEs of the text at the head, which a server is to
 // execute, in order; empty for one that is not understood.
 func (s *Session) deallocates(text []byte) []string {
-	if !s.verdict.Effects.Has(verdict.Session) || !s.legible(text) {
+	if !s.verdict.Effects.Has(verdict.Session) || len(text) > s.env.Settings().MaxText || !s.legible(text) {
 		return nil
 	}
 	return s.dialect().deallocates(text)
@@ -137,7 +137,7 @@ func (s *Session) deallocates(text []byte) []string {
 // deallocatesParsed reports whether the simple query at the head deallocates what came with
 // Parse, which the connection in use does not have under the client's name.
 func (s *Session) deallocatesParsed(typ byte, msg []byte) bool {
-	if typ != wire.Query || len(s.named) == 0 {
+	if typ != wire.Query || len(s.named) == 0 || !s.verdict.Effects.Has(verdict.Session) {
 		return false
 	}
 	if text, ok := wire.QueryText(msg); ok {
@@ -159,7 +159,7 @@ func (as dialect) deallocates(text []byte) (names []string) {
 		return nil
 	}
 	lexer := sqltoken.NewLexer(text, as.major)
-	var toks []sqltoken.Token
+	toks := make([]sqltoken.Token, 0, 4)
 	for {
 		t, err := lexer.Next()
 		switch {
