@@ -1,11 +1,17 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/lab"
 )
 
 // opened is how often the router has left servers alone on evidence of its own.
@@ -112,5 +118,27 @@ func TestAFullServerIsNotIll(t *testing.T) {
 	wg.Wait()
 	if n := r.opened(); n != 0 {
 		t.Errorf("servers were left alone %v times", n)
+	}
+}
+
+// Who gets no connection in time is told what the server says.
+func TestWhyThereIsNoConnectionIsTold(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	direct(t, cluster.Primary()).must("CREATE ROLE lone LOGIN PASSWORD 'lone' CONNECTION LIMIT 1")
+	r := newRig(t, cluster, func(c *config.Config) {
+		patientWithServers(c)
+		c.Users = append(c.Users, config.User{Name: "lone", Password: "lone"})
+		c.Pool.AcquireTimeout = config.Duration(3 * time.Second)
+	})
+	has, err := pgconn.Connect(timeout(t), cluster.Primary().DSNFor("lone", "lone", lab.Database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = has.Close(context.Background()) })
+	_, err = r.dial("user=lone password=lone")
+	var told *pgconn.PgError
+	if !errors.As(err, &told) || told.Code != "53300" || told.Message != "no connection to primary within 3s" || told.Detail != `The server says: too many connections for role "lone".` {
+		t.Errorf("it is told %+v (%v)", told, err)
 	}
 }

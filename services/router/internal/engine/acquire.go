@@ -288,15 +288,18 @@ func (e *Engine) strand(c *client) {
 // unavailable says why a session got no connection of the pool in time.
 func (p *site) unavailable() *session.Problem {
 	name := p.e.servers[p.key.Backend].name
-	if p.refusal != "" {
-		return &session.Problem{Code: "57P03", Message: fmt.Sprintf("no connection to %s within %s", name, p.e.cfg.Pool.AcquireTimeout), Detail: "The server cannot be reached or refuses the login.", Hint: "The router's log says why."}
+	problem := &session.Problem{Code: "57P03", Message: fmt.Sprintf("no connection to %s within %s", name, p.e.cfg.Pool.AcquireTimeout)}
+	switch {
+	case p.said != nil:
+		problem.Code = p.said.Code // too many connections, or it starts or stops
+		problem.Detail, problem.Hint = "The server says: "+p.said.Message+".", p.said.Hint
+	case p.refusal != "":
+		problem.Detail, problem.Hint = "The server cannot be reached.", "The router's log says why."
+	default:
+		problem.Detail = fmt.Sprintf("All %d connections of this router's pool are in use.", p.Max)
+		problem.Hint = "pool.max_size and pool.acquire_timeout set these limits."
 	}
-	return &session.Problem{
-		Code:    "57P03",
-		Message: fmt.Sprintf("no connection to %s within %s", name, p.e.cfg.Pool.AcquireTimeout),
-		Detail:  fmt.Sprintf("All %d connections of this router's pool are in use.", p.Max),
-		Hint:    "pool.max_size and pool.acquire_timeout set these limits.",
-	}
+	return problem
 }
 
 // unqueue ends the session's wait for a connection, if it waits.

@@ -58,7 +58,8 @@ func (c *client) hungUp() {
 	c.watch(c.interest &^ poll.PeerClosed)
 	switch phase := c.s.Phase(); {
 	case len(c.unread) > 0 || poll.Readable(c.fd), // there is more to serve
-		phase == session.Busy, phase == session.Queued, phase == session.Applying:
+		phase == session.Busy, phase == session.Queued, phase == session.Applying,
+		phase == session.Settling, phase == session.Failing: // what runs again, too
 		c.knock()
 	case !c.s.Reads(): // settle sees to it otherwise
 		c.broken = true

@@ -33,8 +33,10 @@ type site struct {
 	// unlike are the startup parameters with which a connection would answer otherwise than
 	// the primary.
 	unlike map[string]avoidance
-	// refusal is why the last connection could not be made; empty after one that was.
+	// refusal is why the last connection could not be made, empty after one that was; said
+	// is what the server said, nil if it said nothing.
 	refusal string
+	said    *pgconn.PgError
 }
 
 // siteOf gives the pool for a login on a backend, making it on first use.
@@ -149,7 +151,7 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 		p.discard(s)
 		return
 	}
-	p.backoff, p.refusal = 0, ""
+	p.backoff, p.refusal, p.said = 0, "", nil
 	if e.tracker.Table().Primary == p.key.Backend {
 		login := p.login(startup)
 		e.greeted(login, m.Parameters)
@@ -179,7 +181,7 @@ func (p *site) connectFailed(startup string, err error) {
 	if p.refusal == err.Error() {
 		level = slog.LevelDebug // said before
 	}
-	p.refusal = err.Error()
+	p.refusal, p.said = err.Error(), pg
 	e.log.Log(e.workCtx, level, "cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
 	isPrimary := p.key.Backend == e.tracker.Table().Primary
 	if !denied && !full {

@@ -134,6 +134,8 @@ type Problem struct {
 	Message string
 	Detail  string
 	Hint    string
+	// File and Routine are where a server reports it, for those errors that drivers know by that.
+	File, Routine string
 	// Fatal ends the session.
 	Fatal bool
 	// whole is the server's own message, if it is shown as it came.

@@ -59,7 +59,7 @@ func (s *Session) encodeProblem(p *Problem) {
 	}
 	s.encode(&pgproto3.ErrorResponse{
 		Severity: severity, SeverityUnlocalized: severity,
-		Code: p.Code, Message: p.Message, Detail: p.Detail, Hint: p.Hint,
+		Code: p.Code, Message: p.Message, Detail: p.Detail, Hint: p.Hint, File: p.File, Routine: p.Routine,
 	})
 }
 

@@ -21,7 +21,7 @@ var travels = map[string]map[string]string{
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- no settings are being applied",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
 		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "latest": "Portals", "here": "Portals", "forgetful": "- taken for granted in a transaction",
-		"missing": "- nil at a safe point", "exact": "- of missing", "reparsed": "- of missing", "asking": "- false at a safe point",
+		"missing": "- nil at a safe point", "exact": "- of missing", "asking": "- false at a safe point",
 		"sweeps": "- of what is being answered", "retunes": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked",
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "hidden": "- of fromServer", "stepped": "Lease.Stepped, Lease.Idle", "again": "in front of the unread bytes",

@@ -160,14 +160,14 @@ func (k kind) encode(args []string) (string, error) {
 		var more string
 		strs = slices.DeleteFunc(strs, func(s string) bool {
 			field, value, ok := strings.Cut(s, "=")
-			letter, is := map[string]string{"file": "F", "context": "W", "position": "P"}[field]
+			letter, is := map[string]string{"file": "F", "context": "W", "position": "P", "routine": "R"}[field]
 			if ok && is {
 				more += letter + value + "\x00"
 			}
 			return ok && is
 		})
 		if len(strs) != 3 && len(strs) != 4 {
-			return "", fmt.Errorf("want severity, code, message and perhaps a hint, file=, context= or position=")
+			return "", fmt.Errorf("want severity, code, message and perhaps a hint, file=, context=, position= or routine=")
 		}
 		b := "S" + strs[0] + "\x00V" + strs[0] + "\x00C" + strs[1] + "\x00M" + strs[2] + "\x00"
 		if len(strs) == 4 {
@@ -329,6 +329,9 @@ func content(name string, body []byte) string {
 		}
 		if e.Hint != "" {
 			s += fmt.Sprintf(" hint %q", e.Hint)
+		}
+		if e.Routine != "" {
+			s += " routine " + e.Routine
 		}
 		return s
 	case "DataRow":

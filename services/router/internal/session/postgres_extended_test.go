@@ -49,7 +49,7 @@ func (p *postgres) bind(body string) {
 	case p.aborted(st.text):
 		p.error("25P02", abortedMessage)
 	case returnsRows(st.text) && verb(st.text) != "SHOW" && st.version != p.schema():
-		p.error("0A000", "cached plan must not change result type")
+		p.error("0A000", "cached plan must not change result type", "file=plancache.c", "routine=RevalidateCachedQuery")
 	case name != "" && p.portals[name] != nil:
 		p.error("42P03", `cursor "`+name+`" already exists`)
 	default:

@@ -26,28 +26,27 @@ func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 		return true
 	}
 	s.missing, s.exact = st, exact
-	s.inject(run, h == nil || h.stale || h.told.contradicts(&st.told))
+	s.inject(run)
 	run.flush()
 	return false
 }
 
-// inject sends what the missing statement needs.
-func (s *Session) inject(run *forwarding, parse bool) {
+// inject sends what the missing statement needs. One that the connection holds is parsed
+// again: it may be from before a change, and that it cannot be described any more would be
+// the client's error.
+func (s *Session) inject(run *forwarding) {
 	st := s.missing
 	held := s.held[s.at].statements
-	s.reparsed = parse
-	if parse {
-		switch {
-		case st.server == "":
-		case held.find(st) != nil:
-			s.closeHidden(run, st.server)
-		default:
-			s.makeRoom(run, held)
-		}
-		held.add(st)
-		s.owed.sent(owed{typ: wire.Parse, how: hide, st: st, scope: st.scope()})
-		run.build(func(b []byte) []byte { return appendParse(b, st.server, st.body) })
+	switch {
+	case st.server == "":
+	case held.find(st) != nil:
+		s.closeHidden(run, st.server)
+	default:
+		s.makeRoom(run, held)
 	}
+	held.add(st)
+	s.owed.sent(owed{typ: wire.Parse, how: hide, st: st, scope: st.scope()})
+	run.build(func(b []byte) []byte { return appendParse(b, st.server, st.body) })
 	s.owed.sent(owed{typ: wire.Describe, how: hide, st: st})
 	run.build(func(b []byte) []byte {
 		b = appendTarget(b, wire.Describe, st.server)
@@ -135,11 +134,6 @@ func (s *Session) goOn() {
 		s.missing = nil
 		s.enter(Busy)
 		s.replay()
-	case !s.reparsed:
-		// The connection may have it from before a change.
-		run := forwarding{s: s}
-		s.inject(&run, true)
-		run.flush()
 	case !s.elsewhere():
 		// On the primary too, rows or parameters are no longer what the client was told.
 		// The message that waits is discarded with the others up to Sync.

@@ -153,10 +153,9 @@ type Session struct {
 	equipping equipping
 	equipped  bool
 	// missing is a statement that the connection in use prepares before the client's
-	// messages go on: as the client knows it, if exact. reparsed says that it has been
-	// parsed for that.
-	missing         *Statement
-	exact, reparsed bool
+	// messages go on: as the client knows it, if exact.
+	missing *Statement
+	exact   bool
 	// asking says that a verdict on a Parse in the middle of a sequence has been asked
 	// for.
 	asking bool

@@ -18,7 +18,7 @@ const maxName = 4 << 10
 
 // Errors in the place of which the server is made to fail.
 var (
-	changedResult = Problem{Code: "0A000", Message: "cached plan must not change result type"}
+	changedResult = Problem{Code: "0A000", Message: "cached plan must not change result type", File: "plancache.c", Routine: "RevalidateCachedQuery"}
 	aborted       = Problem{Code: "25P02", Message: "current transaction is aborted, commands ignored until end of transaction block"}
 )
 
@@ -127,22 +127,17 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
-	switch h := held.find(st); {
-	case h == nil:
+	if held.find(st) == nil {
 		s.makeRoom(run, held)
-	case h.stale || s.status == wire.Failed || s.status == wire.InTransaction && s.owed.syncs > 0:
-		// The server decides whether it can be parsed: a sequence before this one may fail.
+	} else {
+		// What another client has had parsed may be older than a change of what it names:
+		// its types stay what they were, and PostgreSQL refuses a result of another shape.
 		s.closeHidden(run, st.server)
-	default:
-		o.how = made
-		s.place(run)
 	}
 	s.define(st.client, st)
 	s.owed.sent(o)
-	if o.how != made {
-		held.add(st)
-		run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
-	}
+	held.add(st)
+	run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
 	return len(msg)
 }
 
@@ -156,16 +151,37 @@ var rollback = []byte("ROLLBACK\x00\x00\x00")
 // name on the server is made to be taken, too. The server has as much to say against
 // the text as otherwise, before it says that.
 func (s *Session) parseTaken(name string, body []byte, total int, run *forwarding) int {
+	s.takeDecoy(name, run)
+	run.build(func(b []byte) []byte { return appendParse(b, decoy, body) })
+	return total
+}
+
+// parseTakenBlindly does so for one that is not looked into.
+func (s *Session) parseTakenBlindly(name string, length, total int, rest, all []byte, at int, run *forwarding) int {
+	s.takeDecoy(name, run)
+	n := min(total, len(rest))
+	head := wire.HeaderSize + length + 1
+	run.build(func(b []byte) []byte {
+		b = append(b, wire.Parse)
+		b = binary.BigEndian.AppendUint32(b, uint32(total-1+len(decoy)-length))
+		return append(append(b, decoy...), 0)
+	})
+	s.take(total, rest)
+	run.add(all, at+head, n-head)
+	return n
+}
+
+// takeDecoy has the name of the decoy taken on the server, and the error of the Parse that
+// follows name the client's.
+func (s *Session) takeDecoy(name string, run *forwarding) {
 	s.seq.parsed()
 	s.owed.sent(owed{typ: wire.Close, how: hide})
 	s.owed.sent(owed{typ: wire.Parse, how: hide})
 	s.owed.sent(owed{typ: wire.Parse, instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}})
 	run.build(func(b []byte) []byte {
 		b = appendTarget(b, wire.Close, decoy)
-		b = appendParse(b, decoy, rollback)
-		return appendParse(b, decoy, body)
+		return appendParse(b, decoy, rollback)
 	})
-	return total
 }
 
 // parseBlindly forwards a Parse whose text is not looked into, nor kept: the
@@ -180,6 +196,9 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 		scope = unnamedScope
 	case s.owed.unsettled(namedScope):
 		return s.wait()
+	}
+	if st := s.named[string(name)]; ok && st != nil && (!st.raw || st.sql) {
+		return s.parseTakenBlindly(st.client, len(name), total, rest, all, at, run)
 	}
 	s.seq.parsed()
 	s.bind(pinExtended)
