@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 func TestCopy(t *testing.T) {
@@ -162,6 +163,36 @@ SELECT text FROM rows WHERE id = 3;
 		}
 		works(t, "3")
 	})
+}
+
+// TestStatementsInsideACopy: what has no place in copied data ends the connection, with what a
+// server says of it.
+func TestStatementsInsideACopy(t *testing.T) {
+	t.Parallel()
+	r := newSameRig(t)
+	good := &pgproto3.CopyData{Data: []byte("1\t7\n")}
+	simple := []pgproto3.FrontendMessage{&pgproto3.Query{String: "COPY basket FROM STDIN"}, good}
+	extended := []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "COPY basket FROM STDIN"}, &pgproto3.Bind{}, &pgproto3.Execute{}, good}
+	for _, c := range []struct {
+		name   string
+		copies []pgproto3.FrontendMessage
+		inside pgproto3.FrontendMessage
+	}{
+		{"a query", simple, &pgproto3.Query{String: "SELECT 1"}},
+		{"a parse", simple, &pgproto3.Parse{Name: "s", Query: "SELECT 1"}},
+		{"a function call", simple, &pgproto3.FunctionCall{Function: 177}},
+		{"a query in an extended one", extended, &pgproto3.Query{String: "SELECT 1"}},
+		{"a bind in an extended one", extended, &pgproto3.Bind{PreparedStatement: "s"}},
+	} {
+		through, straight := r.twins(t)
+		batch := append(append([]pgproto3.FrontendMessage{}, c.copies...), c.inside)
+		want, got := straight.last(batch), through.last(batch)
+		if w, g := place.ReplaceAllString(strings.Join(want, "\n"), ""), place.ReplaceAllString(strings.Join(got, "\n"), ""); w != g {
+			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", c.name, w, g)
+		}
+	}
+	c := r.connect()
+	c.must("SELECT 1")
 }
 
 // failingReader has nothing to give but an error.

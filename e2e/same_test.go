@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,17 +47,37 @@ func (w *wire) query(sql string) []string {
 // number of ReadyForQuery, as one line of text each.
 func (w *wire) send(messages []pgproto3.FrontendMessage, ready int) []string {
 	w.t.Helper()
+	answer, err := w.exchange(messages, ready)
+	if err != nil {
+		w.t.Fatalf("%+v: %v after %q", messages, err, answer)
+	}
+	return answer
+}
+
+// last sends messages at once that end the connection, and gives every message of the answer.
+func (w *wire) last(messages []pgproto3.FrontendMessage) []string {
+	w.t.Helper()
+	answer, err := w.exchange(messages, len(messages)+1)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		w.t.Fatalf("%+v: %v after %q, want the end of the connection", messages, err, answer)
+	}
+	return answer
+}
+
+// exchange sends messages and reads answers until there have been so many ReadyForQuery, or
+// the connection fails.
+func (w *wire) exchange(messages []pgproto3.FrontendMessage, ready int) (answer []string, err error) {
+	w.t.Helper()
 	for _, m := range messages {
 		w.front.Send(m)
 	}
 	if err := w.front.Flush(); err != nil {
-		w.t.Fatalf("%+v: %v", messages, err)
+		return nil, err
 	}
-	var answer []string
-	for {
+	for ready > 0 {
 		m, err := w.front.Receive()
 		if err != nil {
-			w.t.Fatalf("%+v: %v after %q", messages, err, answer)
+			return answer, err
 		}
 		if d, ok := m.(*pgproto3.RowDescription); ok {
 			for i := range d.Fields {
@@ -68,11 +90,10 @@ func (w *wire) send(messages []pgproto3.FrontendMessage, ready int) []string {
 		}
 		answer = append(answer, fmt.Sprintf("%c %q", b[0], bytes.ReplaceAll(b[5:], []byte{0}, []byte("|"))))
 		if _, ok := m.(*pgproto3.ReadyForQuery); ok {
-			if ready--; ready == 0 {
-				return answer
-			}
+			ready--
 		}
 	}
+	return answer, nil
 }
 
 // compare runs statements one after the other on a session through pgpilot and on
@@ -363,6 +384,14 @@ func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
 		{"copy in, with a sync too early", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), sync, &pgproto3.CopyData{Data: []byte("2\t8\n")}, &pgproto3.CopyDone{}, sync}},
 		{"copy in, failed by the client", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), &pgproto3.CopyData{Data: []byte("1\t7\n")}, &pgproto3.CopyFail{Message: "enough"}, sync}},
 		{"copy in, refused", 1, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), &pgproto3.CopyData{Data: []byte("x\ty\n")}, &pgproto3.CopyDone{}, sync}},
+		{"copy in, refused, the next sequence behind it", 2, batch{parse("", "COPY basket FROM STDIN"), bind("", ""), execute("", 0), &pgproto3.CopyData{Data: []byte("x\ty\n")}, parse("never", "SELECT 1"), query("SELECT 1"), sync, bind("", "never"), sync}},
+		{"simple copy in, refused, a sequence and a query behind it", 3, batch{query("COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("x\ty\n")}, parse("", "SELECT 5"), bind("", ""), execute("", 0), sync, query("SELECT 1; SELECT 2")}},
+		{"the same, the end of the data sent, too", 3, batch{query("COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("x\ty\n")}, &pgproto3.CopyDone{}, parse("", "SELECT 5"), bind("", ""), execute("", 0), sync, query("SELECT 1; SELECT 2")}},
+		{"simple copy in, refused, a statement behind it that is not there", 3, batch{query("COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("x\ty\n")}, execute("", 0), sync, query("SELECT 1; SELECT 2")}},
+		{"simple copy in, refused, syncs and a query behind it", 4, batch{query("COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("x\ty\n")}, sync, flush, sync, query("SET lock_timeout = 77")}},
+		{"in a transaction", 4, batch{query("BEGIN"), query("COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("x\ty\n")}, query("SELECT 1"), query("ROLLBACK")}},
+		{"simple copy in, several in one string", 1, batch{query("COPY basket FROM STDIN; SELECT 1; COPY basket FROM STDIN; SELECT 2; COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("1\t9\n")}, &pgproto3.CopyDone{}, &pgproto3.CopyData{Data: []byte("2\t9\n")}, &pgproto3.CopyDone{}, &pgproto3.CopyDone{}}},
+		{"simple copy in, the second of them refused", 2, batch{query("COPY basket FROM STDIN; COPY basket FROM STDIN"), &pgproto3.CopyData{Data: []byte("1\t9\n")}, &pgproto3.CopyDone{}, &pgproto3.CopyData{Data: []byte("x\t9\n")}, query("SHOW lock_timeout")}},
 		{"what they left", 1, batch{query("SELECT * FROM basket ORDER BY 1, 2")}},
 		{"stray copy messages", 1, batch{&pgproto3.CopyData{Data: []byte("stray")}, &pgproto3.CopyDone{}, &pgproto3.CopyFail{Message: "stray"}, query("SELECT 1")}},
 		{"a function call, of int4pl", 1, batch{&pgproto3.FunctionCall{Function: 177, ArgFormatCodes: []uint16{0}, Arguments: [][]byte{[]byte("1"), []byte("2")}}}},

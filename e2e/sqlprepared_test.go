@@ -95,3 +95,96 @@ func TestSQLPreparedStatementsAreTheSessions(t *testing.T) {
 		}
 	}
 }
+
+// A name that stands for a statement which the router executes itself is taken, as every
+// other one is, and PREPARE under it leaves nothing that another session could run.
+func TestPreparedStatementsOfTheRoutersOwnTakeTheirNames(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	r := newRig(t, cluster, narrow(1))
+	c, other := r.connect(), r.connect()
+	for _, own := range []string{"DEALLOCATE ALL", "DEALLOCATE y", "SHOW pgpilot.route"} {
+		if _, err := c.conn.Prepare(timeout(t), "d", own, nil); err != nil {
+			t.Fatal(err)
+		}
+		const prepare = "PREPARE d AS SELECT 'of another session'"
+		c.fails(prepare, "42P05")
+		other.fails("EXECUTE d", "26000")
+		other.must("PREPARE d AS SELECT 'its own'")
+		if got := other.one("EXECUTE d"); got != "its own" {
+			t.Errorf("%s: another session's d gives %q", own, got)
+		}
+		other.must("DEALLOCATE d")
+		c.must("BEGIN")
+		if e := c.fails(prepare, "42P05"); e != nil && e.Message != `prepared statement "d" already exists` {
+			t.Errorf("%s: %v", own, e)
+		}
+		c.fails("SELECT 1", "25P02")
+		c.must("ROLLBACK")
+		c.fails("EXECUTE d", "26000")
+		if got := c.boundBy(); got != "" {
+			t.Errorf("%s: the session is bound to its connection: %s", own, got)
+		}
+		if result := c.conn.ExecPrepared(timeout(t), "d", nil, nil, nil).Read(); (result.Err == nil) == (own == "DEALLOCATE y") {
+			t.Errorf("%s, by Bind: %v", own, result.Err)
+		}
+		if own == "DEALLOCATE ALL" { // it is gone with the others
+			if _, err := c.conn.Prepare(timeout(t), "d", own, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if result := c.conn.ExecParams(timeout(t), prepare, nil, nil, nil, nil).Read(); sqlstate(result.Err) != "42P05" {
+			t.Errorf("%s, in the extended protocol: %v", own, result.Err)
+		}
+		c.must("DISCARD ALL") // that has bound the session
+		c.must("PREPARE d AS SELECT 'in its place'")
+		if got := c.one("EXECUTE d"); got != "in its place" {
+			t.Errorf("%s: a name that is free gives %q", own, got)
+		}
+		c.must("DEALLOCATE d")
+	}
+}
+
+// A cancel request that comes while a connection is given what the session has prepared is
+// for the statement that waits for that.
+func TestCancelWhileStatementsArePreparedUnseen(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	r := newRig(t, cluster, narrow(1))
+	c, other, holder := r.connect(), r.connect(), direct(t, cluster.Primary())
+	c.must("CREATE TABLE locked (a int); CREATE TABLE kept (a int)")
+	r.caughtUp()
+	c.must("DISCARD ALL")
+	c.must("PREPARE p AS SELECT count(*) FROM locked")
+	for _, begin := range []string{"", "BEGIN"} {
+		other.must("INSERT INTO kept SELECT 0 WHERE false") // the connection is as it was before
+		if begin != "" {
+			c.must(begin)
+			c.must("INSERT INTO kept VALUES (1)")
+		}
+		holder.must("BEGIN; LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.run("INSERT INTO kept SELECT length('execute')")
+			done <- err
+		}()
+		await(t, "what is prepared waits for the table", func() bool {
+			return holder.one("SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND NOT granted") != "0"
+		})
+		c.cancel()
+		if err := <-done; sqlstate(err) != "57014" {
+			t.Errorf("%q: what is canceled: %v", begin, err)
+		}
+		holder.must("ROLLBACK")
+		if begin != "" {
+			c.fails("INSERT INTO kept VALUES (2)", "25P02")
+			c.must("ROLLBACK")
+		}
+		if got := c.one("EXECUTE p"); got != "0" {
+			t.Errorf("%q: afterwards EXECUTE gives %s", begin, got)
+		}
+		if got := holder.one("SELECT count(*) FROM kept"); got != "0" {
+			t.Errorf("%q: %s rows are there", begin, got)
+		}
+	}
+}

@@ -73,10 +73,15 @@ type owed struct {
 	prepares []string
 	// drops are the names in the DEALLOCATEs of a Query, as far as they have not been executed.
 	drops []string
-	// gives is the name under which the message gives the connection a statement, unseen.
+	// gives is the name under which the message gives the connection a statement, unseen, or
+	// takes from it the one that it had.
 	gives string
+	had   *statementID
 	// among are the statements of a Query that the server has not been sent.
 	among *among
+	// stray is the type of a message that waits until it is known whether a copy goes on, which
+	// the entry's message asks.
+	stray byte
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }
@@ -121,6 +126,14 @@ func (a *answers) front() *owed {
 		return &a.nothing
 	}
 	return &a.q[a.head]
+}
+
+// last gives the youngest entry, likewise.
+func (a *answers) last() *owed {
+	if a.empty() {
+		return &a.nothing
+	}
+	return &a.q[len(a.q)-1]
 }
 
 func (a *answers) push(o owed) {
@@ -250,10 +263,23 @@ func (a *answers) answered(typ byte) bool {
 		return true
 	}
 	a.unsure = 0 // the server has got past them
+	if typ == wire.CommandComplete {
+		a.copied()
+	}
 	if ends {
 		a.pop()
 	}
 	return true
+}
+
+// copied removes the end of the data of a copy that a simple query has completed: another one
+// in the same string asks for its own.
+func (a *answers) copied() {
+	at := a.head + 1
+	if at < len(a.q) && ending(a.q[at].typ) && a.front().typ == wire.Query {
+		a.changes[a.q[at].scope]--
+		a.q = slices.Delete(a.q, at, at+1)
+	}
 }
 
 // part reports whether a server message is part of the answer to a client
@@ -325,13 +351,17 @@ func (a *answers) failed() []owed {
 
 // copyIn follows the server into copy-in mode, where it ignores a Sync that came
 // behind the Execute and before the end of the data: libpq sends one before it
-// can know that data is wanted.
+// can know that data is wanted. What else came behind it, before any Sync, ends the connection
+// unless the copy fails before, and is discarded then: no data is wanted any more.
 func (a *answers) copyIn() {
 	a.copying = true
 	kept := a.q[:a.head+1]
+	early := a.unsure
 	for i, t := range a.q[a.head+1:] {
-		if ending(t.typ) {
+		strays := t.typ != wire.Sync && t.how != made && a.unsure == early
+		if ending(t.typ) || strays {
 			a.copying = false
+			a.skipping = strays && !ending(t.typ) && a.syncs == 0
 			kept = append(kept, a.q[a.head+1+i:]...)
 			break
 		}

@@ -230,9 +230,15 @@ func (s *Session) applied() {
 }
 
 // applyElsewhere has the statement at the head go on without the connection that
-// was lost while it was given the settings.
+// was lost while it was given the settings, unless its client has asked to cancel it.
 func (s *Session) applyElsewhere(backend int) {
 	s.word = nil
+	if s.interrupted {
+		s.applies = 0
+		s.enter(Queued)
+		s.Refuse(&canceled)
+		return
+	}
 	if s.tires(&Problem{Code: "08006", Message: "server connection was lost while it was given the session's settings"}) {
 		return
 	}

@@ -323,6 +323,8 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	switch {
 	case typ == wire.Terminate:
 		return s.goodbye(rest, run)
+	case s.owed.copying && !ofCopy(typ):
+		return s.stray(typ, total, rest, all, at, run)
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
 	case s.extended && !s.owed.copying && s.awaitsRoom(run):

@@ -28,7 +28,7 @@ func (t *Statements) prepare(name string, id statementID) {
 // has reports whether it has the statement under that name.
 func (t *Statements) has(st *Statement) bool {
 	id, ok := t.sql[st.client]
-	return ok && id == st.id
+	return ok && id == st.there()
 }
 
 // Names gives the names that clients gave to what the connection holds, in order; those
@@ -56,11 +56,20 @@ type equipping struct {
 	// all says that none of them is needed by itself, drops that the connection only loses
 	// something: what the request needs is still to be looked at.
 	all, drops bool
-	// begun says that part of the answer to the step at hand has come, failed that it has
-	// failed; word is how the first one has.
-	begun, failed bool
-	word          *Problem
+	// begun says that part of the answer to the step at hand has come, done that it has been
+	// executed, whatever fails behind that; code is how it has failed, if it has.
+	begun, done bool
+	code        string
+	// word is how the first one has failed, or the first that was canceled. kept says that
+	// the connection still has what it should have lost.
+	word *Problem
+	kept bool
+	// aborts says that the last step makes the client's transaction fail.
+	aborts bool
 }
+
+// stopped reports whether a step was canceled.
+func (q *equipping) stopped() bool { return q.word != nil && q.word.Code == canceled.Code }
 
 // others gives the names under which the connection in use has something that is not the
 // client's.
@@ -106,7 +115,7 @@ func (s *Session) equips(typ byte, msg []byte) bool {
 	}
 	for _, n := range names {
 		if st := s.named[n]; !all || st != nil && !st.sql {
-			todo = append(todo, s.lacking(n)...)
+			todo = append(todo, s.lacking(n, &s.verdict)...)
 		}
 	}
 	if len(todo) == 0 {
@@ -192,28 +201,36 @@ func mentions(text []byte) bool {
 // equipInside prepares a statement in the middle of a sequence. If the server
 // refuses, the message that needs it is discarded with the others up to Sync.
 func (s *Session) equipInside(st *Statement, run *forwarding) {
-	t := s.held[s.at].statements
-	if _, ok := t.sql[st.client]; ok {
-		s.inside(run, "DEALLOCATE "+quotedName(st.client), "")
-	}
+	s.loseInside(st.client, run)
 	if st.sql {
-		s.inside(run, string(st.body[:st.text]), st.client)
+		s.inside(run, string(st.body[:st.text]), owed{gives: st.client})
 	} else {
 		s.owed.sent(owed{typ: wire.Parse, how: hide, gives: st.client})
-		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.body) })
+		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.bodyThere()) })
 	}
-	t.prepare(st.client, st.id)
+	s.held[s.at].statements.prepare(st.client, st.there())
+}
+
+// loseInside has the connection lose what it has under a name, if anything, in the middle
+// of a sequence.
+func (s *Session) loseInside(name string, run *forwarding) {
+	t := s.held[s.at].statements
+	if id, ok := t.sql[name]; ok {
+		s.inside(run, "DEALLOCATE "+quotedName(name), owed{gives: name, had: &id})
+		delete(t.sql, name)
+	}
 }
 
 // makeWay has the connection in use not have what it was given under a name that stands for
 // nothing, and is about to.
 func (s *Session) makeWay(name string, run *forwarding) {
 	t := s.held[s.at].statements
-	if _, ok := t.sql[name]; !ok || s.named[name] != nil {
+	id, ok := t.sql[name]
+	if !ok || s.named[name] != nil {
 		return
 	}
 	delete(t.sql, name)
-	s.owed.sent(owed{typ: wire.Close, how: hide})
+	s.owed.sent(owed{typ: wire.Close, how: hide, gives: name, had: &id})
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
@@ -225,23 +242,30 @@ func (s *Session) supply(st *Statement, run *forwarding) {
 	}
 	for _, name := range naming(&st.verdict) {
 		of := s.named[name]
-		if of == nil || of.raw || of.local.kind != notLocal {
+		switch {
+		case of == nil || of.raw:
+			continue
+		case of.local.kind == notLocal:
+			of.in(s.environment())
+		case !gives(&st.verdict, name):
+			s.loseInside(name, run)
 			continue
 		}
-		if of.in(s.environment()); !s.held[s.at].statements.has(of) {
+		if !s.held[s.at].statements.has(of) {
 			s.equipInside(of, run)
 		}
 	}
 }
 
-// inside executes a statement in the middle of a sequence, unseen, which gives the
-// connection a statement under a name, if it has one.
-func (s *Session) inside(run *forwarding, sql, gives string) {
+// inside executes a statement in the middle of a sequence, unseen. changes says what that
+// gives the connection, or takes from it.
+func (s *Session) inside(run *forwarding, sql string, changes owed) {
 	for _, typ := range []byte{wire.Close, wire.Parse, wire.Bind, wire.Execute, wire.Close} {
-		o := owed{typ: typ, how: hide}
+		o := owed{}
 		if typ == wire.Execute {
-			o.gives = gives
+			o = changes
 		}
+		o.typ, o.how = typ, hide
 		s.owed.sent(o)
 	}
 	run.build(func(b []byte) []byte {
@@ -266,14 +290,18 @@ func (s *Session) unequipped(st *Statement) bool {
 	return st.sql && !s.held[s.at].statements.has(st)
 }
 
-// lacking gives what is to be done so that a name stands for what it is to the client.
-func (s *Session) lacking(name string) (todo []equipment) {
+// lacking gives what is to be done so that a name in a text of this verdict stands for what
+// it is to the client.
+func (s *Session) lacking(name string, v *verdict.Verdict) (todo []equipment) {
 	st := s.named[name]
-	if st != nil && !st.sql {
-		if st.raw || st.local.kind != notLocal {
-			return nil // where it is, it is; the router's own statements are not for SQL
-		}
+	switch {
+	case st == nil || st.sql:
+	case st.raw:
+		return nil // where it is, it is
+	case st.local.kind == notLocal:
 		st.in(s.environment())
+	case !gives(v, name):
+		st = nil // the router's own statements are not for EXECUTE
 	}
 	t := s.held[s.at].statements
 	if _, ok := t.sql[name]; ok && (st == nil || !t.has(st)) {
@@ -311,7 +339,7 @@ func (s *Session) equip(todo []equipment, all bool) {
 		if e.st.sql {
 			s.step(e, string(e.st.body[:e.st.text]))
 		} else {
-			s.built = appendParse(s.built, e.name, e.st.body)
+			s.built = appendParse(s.built, e.name, e.st.bodyThere())
 			s.built = append(s.built, wire.Sync, 0, 0, 0, 4)
 			s.equipping.steps = append(s.equipping.steps, e)
 		}
@@ -339,7 +367,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	q := &s.equipping
 	switch typ {
 	case wire.CommandComplete, wire.ParseComplete:
-		q.begun, s.owed.unsure = true, 0
+		q.begun, q.done, s.owed.unsure = true, true, 0
 		return true
 	case wire.NoticeResponse:
 		return true
@@ -350,8 +378,8 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 		s.toClient(from)
 		return true
 	case wire.ErrorResponse:
-		q.begun, q.failed, s.owed.unsure = true, true, 0
-		if q.word == nil {
+		q.begun, q.code, s.owed.unsure = true, errorCode(msg), 0
+		if q.word == nil || q.code == canceled.Code && !q.stopped() {
 			q.word = refusal(msg)
 			q.word.whole = bytes.Clone(msg)
 		}
@@ -368,41 +396,72 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 		s.showReady()
 		return true
 	}
+	if !q.begun {
+		return false
+	}
 	e, t := q.steps[0], s.held[s.at].statements
 	switch {
 	case e.name == "":
-	case e.st == nil: // one that cannot be deallocated is not there
+	case e.st == nil && (q.done || q.code == noSuchStatement):
 		delete(t.sql, e.name)
-	case q.failed:
-	default:
-		t.prepare(e.name, e.st.id)
+	case e.st == nil:
+		q.kept = true
+	case q.done:
+		t.prepare(e.name, e.st.there())
 	}
-	q.steps, q.begun, q.failed = q.steps[1:], false, false
-	if len(q.steps) == 0 {
-		if !s.block.here() {
-			s.status = msg[wire.HeaderSize]
-		}
-		s.equippedNow()
+	q.steps, q.begun, q.done, q.code = q.steps[1:], false, false, ""
+	if len(q.steps) > 0 {
+		return true
 	}
+	if !s.block.here() {
+		s.status = msg[wire.HeaderSize]
+	}
+	if s.interrupted && q.stopped() && s.status == wire.InTransaction && s.inTransaction() {
+		return s.abort()
+	}
+	s.equippedNow()
+	return true
+}
+
+// abort makes the client's transaction fail, as a statement that is canceled does: a shield
+// has kept it from that. It reports false where it has not failed.
+func (s *Session) abort() bool {
+	if s.equipping.aborts {
+		return false
+	}
+	s.equipping.aborts = true
+	from := len(s.built)
+	s.step(equipment{}, "ROLLBACK TO "+noStatement)
+	s.do(Action{Op: OpToServer, Slot: s.at, Data: s.built[from:]})
 	return true
 }
 
 // equippedNow goes on with the request. A statement that it needs and that the server has
-// refused fails it; a replica may not know yet what the primary knows.
+// refused fails it; a replica may not know yet what the primary knows. So does a cancel
+// request of the client's; and with what is another session's nothing runs.
 func (s *Session) equippedNow() {
-	p, all, drops := s.equipping.word, s.equipping.all, s.equipping.drops
+	q := s.equipping
 	s.equipping = equipping{}
-	s.equipped = !drops
+	s.equipped = !q.drops
+	how, by := Clean, s.held[s.at].by
+	if q.kept {
+		how = Broken
+	}
+	p, meant := q.word, s.interrupted && q.stopped()
 	switch {
-	case p == nil || all && s.status != wire.Failed:
+	case p == nil || q.all && s.status != wire.Failed && !q.kept && !meant:
 		s.proceed()
+	case q.drops && !meant && s.applies < maxApplies: // nothing of the client's has failed
+		s.let(s.at, how)
+		s.applyElsewhere(by.Backend)
 	case s.at == ReplicaSlot && p.Code != canceled.Code:
-		s.let(s.at, Clean)
+		s.let(s.at, how)
 		s.acquire(route.Request{Reason: route.ReasonUnprepared})
 	default:
 		if !s.inTransaction() && !s.bound(s.at) {
-			s.let(s.at, Clean)
+			s.let(s.at, how)
 		}
+		s.applies = 0
 		s.enter(Queued)
 		s.Refuse(p)
 	}

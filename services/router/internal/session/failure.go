@@ -14,6 +14,11 @@ func (s *Session) failed(msg []byte) fate {
 	front := *s.owed.front()
 	code := errorCode(msg)
 	vanished := s.refused(&front, code)
+	if front.stray != 0 && !s.fatal {
+		s.owed.failed()
+		return withhold // what waits has not run
+	}
+	stray := s.ofStray(msg, code)
 	if (front.how == hide || vanished) && !s.fatal && code != canceled.Code && s.elsewhere() {
 		return withhold
 	}
@@ -34,6 +39,9 @@ func (s *Session) failed(msg []byte) fate {
 	}
 	switch {
 	case s.fatal:
+	case stray != nil:
+		s.word = stray
+		return replace
 	case front.instead != nil && (code == noSuchStatement || code == takenName):
 		s.word = front.instead
 		return replace

@@ -86,9 +86,10 @@ func (s *Session) loseStatement() {
 		s.end()
 		return
 	}
+	answered := s.owed.front().stray != 0 // only what waits behind it is not
 	syncs := s.owed.syncs
 	several := s.extended && (syncs > 1 || syncs == 1 && s.owed.open)
-	if s.opaque || several {
+	if s.opaque && !answered || several {
 		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)
@@ -100,6 +101,10 @@ func (s *Session) loseStatement() {
 		// Whatever was sent may have committed.
 		s.written = false
 		s.do(Action{Op: OpSettle, Mark: s.fence.Mark()})
+	}
+	if answered {
+		s.idle()
+		return
 	}
 	if s.extended && syncs == 0 && !whole {
 		s.report(&p)

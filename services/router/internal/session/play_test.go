@@ -344,6 +344,9 @@ func judgement(args []string) verdict.Verdict {
 		if name, ok := strings.CutPrefix(a, "execute="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Execute: &verdict.Execute{Name: name, Kind: verdict.Read}}}}
 		}
+		if a == "others" { // other statements in the string
+			v.Detail.Parts = append(v.Detail.Parts, verdict.Part{})
+		}
 		if args, ok := strings.CutPrefix(a, "set_config="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}
 		}

@@ -70,6 +70,8 @@ type postgres struct {
 	listens, stepped bool
 	params           parameters
 	dead             bool // it has ended its process
+	// canceled says that what it executes next is canceled, if that is there already.
+	canceled bool
 	// version is what it shows of the cluster's; the primary shows all.
 	version int
 	// writing is called before a write.
@@ -202,6 +204,10 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 	verb, arg, id := f[0], f[1], f[2]
 	if p.aborted(stmt) {
 		return p.error("25P02", abortedMessage)
+	}
+	if p.canceled {
+		p.canceled = false
+		return p.error("57014", "canceling statement due to user request")
 	}
 	if ofBlock(f) {
 		return p.blocks(stmt)
@@ -407,7 +413,7 @@ func (p *postgres) ready() {
 		p.deferred = false
 		clear(p.portals) // they end with their transaction
 	}
-	p.params.failed = false
+	p.params.failed, p.canceled = false, p.canceled && len(p.in) > 0
 	p.report()
 	p.out = append(p.out, message(wire.ReadyForQuery, string(p.status))...)
 }

@@ -62,6 +62,8 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		}
 		switch {
 		case held == nil:
+		case o.had != nil:
+			held.prepare(o.gives, *o.had)
 		case o.gives != "":
 			delete(held.sql, o.gives)
 		case own:

@@ -16,7 +16,8 @@ type fate uint8
 
 const (
 	pass     fate = iota
-	withhold      // the client does not get it
+	withhold      // the client does not get it: of a ReadyForQuery, one that is made here
+	mute          // the client gets nothing at all
 	replace       // the client gets an error made here instead
 	answer        // the client gets what the router answers instead
 	lose          // the connection is of no further use
@@ -99,7 +100,7 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			show(used)
 			s.ServerLost(slot)
 			return len(b)
-		case withhold:
+		case withhold, mute:
 			show(used)
 			shown = used + n
 		case replace:
@@ -246,7 +247,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	case front.how == hide && s.behind != nil && typ == wire.EmptyQueryResponse:
 		return answer
 	case front.how == hide && typ == wire.ReadyForQuery:
-		return s.readiness(msg, all)
+		what := s.readiness(msg, all)
+		if what != lose && front.stray != 0 && s.owed.empty() {
+			return mute
+		}
+		return what
 	case front.how == hide:
 		return withhold
 	}

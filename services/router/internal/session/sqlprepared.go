@@ -104,10 +104,12 @@ func names(v *verdict.Verdict) (out []string) {
 }
 
 // ranPrepare notes that a PREPARE has run: the first that the Query has yet to be told of.
-// One that is not followed is on the session's connection alone.
+// One that is not followed is on the session's connection alone, also where the server was
+// expected to refuse it.
 func (s *Session) ranPrepare(of *owed) {
 	if of.st == nil {
 		name := of.prepares[0]
+		s.astray()
 		s.define(name, newRaw(name))
 		return
 	}

@@ -163,6 +163,9 @@ func (w *world) act(a session.Action, data []byte) {
 		w.awaiting = true
 	case session.OpCancel:
 		w.canceled++
+		if p := w.conns[a.Slot]; w.faults && p != nil && len(p.in) > 0 {
+			p.canceled = true
+		}
 	}
 }
 

@@ -258,7 +258,7 @@ func (c *writer) sql() {
 	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
 	name := func() string { return any("a", "b", "c", "g", "g", "h") }
 	for range 1 + c.r.IntN(6) {
-		switch c.r.IntN(12) {
+		switch c.r.IntN(13) {
 		case 0, 1, 2:
 			c.send("Query", "PREPARE "+name()+" AS "+any("rows 2 p0", "rows 2 p0", "value 0 p2", "value 0 p2", "write 0 p4", "standby 0 pb", "fail r p8", "unparsable 0 p9", "settings 0 pc"))
 		case 3, 4, 5, 6:
@@ -273,7 +273,29 @@ func (c *writer) sql() {
 			c.send("Query", any("EXECUTE "+name()+";EXECUTE "+name(), "PREPARE "+name()+" AS rows 1 p3;rows 1 p3", "write 0 p4;DEALLOCATE g"))
 		case 11:
 			c.prepared()
+		case 12:
+			c.taken()
 		}
+	}
+}
+
+// taken writes statements about a name that stands for a statement which the router
+// executes itself. EXECUTE does not find that, which is a difference.
+func (c *writer) taken() {
+	any := func(of ...string) string { return of[c.r.IntN(len(of))] }
+	c.send("Parse", "l", any("DEALLOCATE ALL", "DEALLOCATE g", c.own()))
+	c.send("Sync")
+	for range 1 + c.r.IntN(3) {
+		c.send("Query", any("PREPARE l AS rows 2 p0", "PREPARE l AS write 0 p4", "begin 0 x", "rollback 0 x", "rows 1 p3;PREPARE l AS rows 2 p0"))
+	}
+	if c.r.IntN(4) == 0 {
+		c.send("Parse", "", "PREPARE l AS rows 2 p0")
+		c.send("Bind", "", "")
+		c.send("Execute", "")
+		c.send("Sync")
+	}
+	if c.r.IntN(2) == 0 {
+		c.send("Query", "DEALLOCATE l")
 	}
 }
 
