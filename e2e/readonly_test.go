@@ -181,6 +181,70 @@ func TestRepeatableReadOnReplicas(t *testing.T) {
 	c.must("ROLLBACK")
 }
 
+// What the router executes itself is no statement of a transaction, however it is sent: drivers
+// prepare it as they do all else.
+func TestReadOnlyTransactionsWithTheRoutersStatements(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	r.awaitReplicas(cluster.Replicas()...)
+	ctx, c := timeout(t), r.pgx("")
+	exec := func(sql string) {
+		t.Helper()
+		rows, err := c.Query(ctx, sql) // prepares it, as Exec does not
+		if err == nil {
+			rows.Close()
+			err = rows.Err()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	port := func() (n int) {
+		t.Helper()
+		if err := c.QueryRow(ctx, "SELECT inet_server_port()").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	exec("SET pgpilot.route = 'replica'")
+	var on int
+	r.until("a transaction runs on a replica", func() bool {
+		exec("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") // which nothing else may leave
+		if on = port(); on != cluster.Primary().Port {
+			return true
+		}
+		exec("ROLLBACK")
+		return false
+	})
+	for range 2 { // the second time they are prepared
+		for _, sql := range []string{
+			"SHOW pgpilot.last_route", "SHOW pgpilot.session", "SHOW pgpilot.route", "SET LOCAL pgpilot.freshness = '5s'", "RESET pgpilot.freshness", "SET pgpilot.route = 'replica'",
+		} {
+			exec(sql)
+			if got := port(); got != on {
+				t.Errorf("behind %s a read runs on port %d, want %d", sql, got, on)
+			}
+		}
+		b := &pgx.Batch{}
+		b.Queue("SHOW pgpilot.route")
+		b.Queue("SELECT inet_server_port()")
+		b.Queue("SHOW pgpilot.route")
+		results := c.SendBatch(ctx, b)
+		var before, after string
+		var between int
+		for _, into := range []any{&before, &between, &after} {
+			if err := results.QueryRow().Scan(into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := results.Close(); err != nil || before != "replica" || between != on || after != "replica" {
+			t.Errorf("a batch gives %s, %d, %s: %v", before, between, after, err)
+		}
+	}
+	exec("COMMIT")
+}
+
 // The operator's switch.
 func TestReadOnlyTransactionsOnThePrimary(t *testing.T) {
 	t.Parallel()

@@ -395,6 +395,15 @@ func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
 		{"what they left", 1, batch{query("SELECT * FROM basket ORDER BY 1, 2")}},
 		{"stray copy messages", 1, batch{&pgproto3.CopyData{Data: []byte("stray")}, &pgproto3.CopyDone{}, &pgproto3.CopyFail{Message: "stray"}, query("SELECT 1")}},
 		{"a function call, of int4pl", 1, batch{&pgproto3.FunctionCall{Function: 177, ArgFormatCodes: []uint16{0}, Arguments: [][]byte{[]byte("1"), []byte("2")}}}},
+		{"a statement executed by a query behind its parse", 1, batch{parse("s2", "SELECT 42"), query("EXECUTE s2")}},
+		{"another, with a parameter, flushed", 1, batch{&pgproto3.Parse{Name: "S3", Query: "SELECT $1", ParameterOIDs: []uint32{23}}, flush, query(`EXECUTE "S3" (7)`)}},
+		{"one that fails to parse, executed by a query", 1, batch{parse("s4", "SELEC"), query("EXECUTE s4"), sync}},
+		{"and once more", 1, batch{query("EXECUTE s2")}},
+		{"two names for one text, and too many parameters", 3, batch{parse("s5", "SELECT 43"), parse("s6", "SELECT 43"), sync, bind("", "s6", "1"), sync, closing('S', "s6"), sync}},
+		{"DEALLOCATE with types that are none", 3, batch{
+			&pgproto3.Parse{Name: "d1", Query: "DEALLOCATE s5", ParameterOIDs: []uint32{23, 0}}, sync,
+			&pgproto3.Parse{Name: "d1", Query: "DEALLOCATE ALL", ParameterOIDs: []uint32{705}}, sync,
+			&pgproto3.Parse{Name: "d1", Query: "DEALLOCATE s5", ParameterOIDs: []uint32{23}}, sync}},
 		{"everything forgotten", 2, batch{query("DISCARD ALL"), bind("", "s1"), execute("", 0), sync}},
 		{"forgotten by an earlier portal", 2, batch{
 			parse("t1", "SELECT 11"), parse("", "DISCARD ALL"), bind("p1", ""), parse("", "SELECT 1"), bind("p2", ""), execute("p1", 0),

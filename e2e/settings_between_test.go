@@ -118,11 +118,16 @@ func TestLocalSettingsWhenParsed(t *testing.T) {
 		p.send("SELECT n = $1 FROM v", []pgproto3.FrontendMessage{&pgproto3.Parse{Name: "x", Query: "SELECT n = $1 FROM v"}, &pgproto3.Describe{ObjectType: 'S', Name: "x"},
 			&pgproto3.Bind{PreparedStatement: "x", Parameters: [][]byte{[]byte(value)}}, &pgproto3.Execute{}, &pgproto3.Sync{}}, 1)
 	}
-	other.query("BEGIN")
-	other.query("SET LOCAL search_path = s2")
-	run(other, "a")
-	other.query("COMMIT")
-	p.query("BEGIN")
-	run(p, "1")
-	p.query("COMMIT")
+	for _, set := range []string{"SET LOCAL search_path = s2", "SET LOCAL search_path TO\n s2", "SELECT 1; SET LOCAL search_path = s2",
+		"SELECT set_config('search_path', 's2', true) FROM (VALUES (1)) x"} {
+		other.query("BEGIN")
+		other.query(set)
+		run(other, "a")
+		other.query("COMMIT")
+		other.query("DISCARD ALL") // the session may be bound to the only connection
+		p.query("BEGIN")
+		run(p, "1")
+		p.query("COMMIT")
+		p.query("DISCARD ALL")
+	}
 }

@@ -259,11 +259,13 @@ type Lease struct {
 
 // Begins are run-time parameters of transactions as a connection has them when it is new,
 // as SHOW gives them: idle_in_transaction_session_timeout, transaction_timeout (empty before
-// release 17) and default_transaction_isolation.
+// release 17), default_transaction_isolation, and search_path (empty in records of routers that
+// did not ask for it).
 type Begins struct {
 	IdleInTransaction string `json:"idle_in_transaction_session_timeout"`
 	Transaction       string `json:"transaction_timeout,omitempty"`
 	Isolation         string `json:"default_transaction_isolation"`
+	SearchPath        string `json:"search_path,omitempty"`
 }
 
 // Named is a prepared statement of a server connection under the name that its client

@@ -49,7 +49,7 @@ func describe(p *verdict.Part, n *pgquery.Node, literals func() map[int32]int, c
 	switch s := n.GetNode().(type) {
 	case *pgquery.Node_PrepareStmt:
 		o := statement(s.PrepareStmt.GetQuery(), c)
-		p.Prepare = &verdict.Prepare{Name: s.PrepareStmt.GetName(), Kind: o.Kind, Effects: o.Effects}
+		p.Prepare = &verdict.Prepare{Name: s.PrepareStmt.GetName(), Kind: o.Kind, Effects: o.Effects | o.local}
 		// Parameters are converted to their types, with what these run, by each EXECUTE.
 		f := finder{catalog: c}
 		for _, t := range s.PrepareStmt.GetArgtypes() {

@@ -27,6 +27,9 @@ type Opinion struct {
 	// Template says that it is made of nothing but SELECT, INSERT, UPDATE, DELETE and
 	// MERGE, so that its normalized form has no constant.
 	Template bool
+	// local are the effects that it has besides if nobody follows what it sets until the
+	// end of its transaction.
+	local verdict.Effect
 }
 
 // Judge parses the text in this process and judges it. Only tests do that: the
@@ -81,13 +84,18 @@ func Refuse(text string) (o Opinion, refused bool) {
 // read only if each of them reads, and their effects add up. An empty text reads.
 func Tree(text string, tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
 	all, opinions := together(tree, c)
+	for i := range opinions {
+		opinions[i].Effects |= opinions[i].local
+		all.Effects |= opinions[i].local
+	}
 	all.Fingerprint = fingerprint
 	all.Detail = detail(text, tree.GetStmts(), opinions, c)
 	return all
 }
 
 // Body judges the body of a function like Tree, without the details for who routes a
-// statement: c is asked about nothing but what runs.
+// statement: c is asked about nothing but what runs. What it sets until the end of the
+// transaction is nothing to reset.
 func Body(tree *pgquery.ParseResult, c Catalog) Opinion {
 	all, _ := together(tree, c)
 	return all

@@ -35,6 +35,9 @@ func hear(n *pgquery.Node, c Catalog, without map[*pgquery.FuncCall]bool) Opinio
 		f.effects |= verdict.Unproven
 	}
 	o.Effects = f.effects
+	if o.local = f.local; setsLocally(n.GetVariableSetStmt()) {
+		o.local = verdict.Session
+	}
 	switch {
 	case f.reason == "" && f.unknown != "":
 		o.Reason = f.unknown
@@ -136,7 +139,12 @@ func explain(s *pgquery.ExplainStmt) string {
 	return ""
 }
 
-// set gives the effects of SET and RESET. SET LOCAL ends with its transaction.
+// setsLocally reports whether it is SET LOCAL. It ends with its transaction, but what is
+// made in that may stay: with a search_path that begins with pg_temp, every table is a
+// temporary one.
+func setsLocally(s *pgquery.VariableSetStmt) bool { return s.GetIsLocal() && set(s) == 0 }
+
+// set gives the effects of SET and RESET by themselves.
 func set(s *pgquery.VariableSetStmt) verdict.Effect {
 	switch s.GetKind() {
 	case pgquery.VariableSetKind_VAR_SET_MULTI:

@@ -33,6 +33,7 @@ func beginningsOf(d *upstream.Beginnings) (out session.Beginnings) {
 	limit, ok := settings.ParseTime(d.Transaction)
 	out.Limited = d.Transaction != "" && (!ok || limit != 0)
 	out.Isolation = settings.ParseIsolation(d.Isolation)
+	out.Temporary = settings.Temporary(d.SearchPath)
 	return out
 }
 

@@ -22,6 +22,13 @@ import (
 // been read.
 func returned(t *testing.T, e *Engine) (fd int) {
 	t.Helper()
+	return comesBack(t, e, func(s *server) { s.opened = true }, "ROLLBACK")
+}
+
+// comesBack does so with one in the given state, at whose server the statements have been
+// read.
+func comesBack(t *testing.T, e *Engine, as func(*server), read ...string) (fd int) {
+	t.Helper()
 	theirs, ours := handofftest.Ends(t)
 	err := onLoop(t, e, func() error {
 		p := e.siteOf(0, upstream.Login{User: lab.User, Database: lab.Database})
@@ -32,7 +39,7 @@ func returned(t *testing.T, e *Engine) (fd int) {
 		}
 		p.Adopt()
 		p.servers[s] = struct{}{}
-		s.opened = true
+		as(s)
 		s.comeBack()
 		e.runReady()
 		return nil
@@ -40,7 +47,10 @@ func returned(t *testing.T, e *Engine) (fd int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := wire.AppendQuery(nil, "ROLLBACK")
+	var want []byte
+	for _, sql := range read {
+		want = wire.AppendQuery(want, sql)
+	}
 	got := make([]byte, len(want)+1)
 	if n, err := unix.Read(theirs, got); err != nil || string(got[:n]) != string(want) {
 		t.Fatalf("the server was sent %q, %v; want %q", got[:max(n, 0)], err, want)
@@ -57,11 +67,7 @@ var (
 // has answered that it has ended it, and nothing else (rules 6 and 7).
 func TestAnOpenConnectionIsEndedOrClosed(t *testing.T) {
 	e := startEngine(t, labtest.Start(t, 1))
-	for _, c := range []struct {
-		name   string
-		answer [][]byte
-		kept   bool
-	}{
+	cleaned(t, e, func() int { return returned(t, e) }, []cleaning{
 		{"ended", [][]byte{rolledBack, readyIdle}, true},
 		{"there was none", [][]byte{message(wire.NoticeResponse, "SWARNING\x00VWARNING\x00C25P01\x00Mthere is no transaction in progress\x00\x00"), rolledBack, readyIdle}, true},
 		{"its settings are what they were", [][]byte{message(wire.ParameterStatus, "TimeZone\x00UTC\x00"), rolledBack, readyIdle}, true},
@@ -73,9 +79,41 @@ func TestAnOpenConnectionIsEndedOrClosed(t *testing.T) {
 		{"more than asked for", [][]byte{rolledBack, readyIdle, readyIdle}, false},
 		{"a wrong length", [][]byte{{wire.CommandComplete, 0, 0, 0, 1}}, false},
 		{"gone", nil, false},
-	} {
+	})
+}
+
+// So is one that has to forget everything, and gets back the role that its login begins with
+// (rule 20).
+func TestAUsedConnectionIsCleanedOrClosed(t *testing.T) {
+	e := startEngine(t, labtest.Start(t, 1))
+	discarded, reset := message(wire.CommandComplete, "DISCARD ALL\x00"), message(wire.CommandComplete, "RESET\x00")
+	no := message(wire.ErrorResponse, "SERROR\x00VERROR\x00CXX000\x00Mno\x00\x00")
+	cleaned(t, e, func() int {
+		return comesBack(t, e, func(s *server) { s.used = true }, "DISCARD ALL", "RESET ROLE")
+	}, []cleaning{
+		{"cleaned", [][]byte{discarded, readyIdle, reset, readyIdle}, true},
+		{"the second not answered", [][]byte{discarded, readyIdle, readyIdle}, false},
+		{"the first not answered", [][]byte{readyIdle, reset, readyIdle}, false},
+		{"the first an error", [][]byte{no, readyIdle, reset, readyIdle}, false},
+		{"the second an error", [][]byte{discarded, readyIdle, no, readyIdle}, false},
+		{"in a transaction", [][]byte{discarded, message(wire.ReadyForQuery, "T"), reset, readyIdle}, false},
+		{"more than asked for", [][]byte{discarded, readyIdle, reset, readyIdle, readyIdle}, false},
+	})
+}
+
+// cleaning is what a server answers, and whether the connection is of use afterwards.
+type cleaning struct {
+	name   string
+	answer [][]byte
+	kept   bool
+}
+
+// cleaned has the connections that come back answered, at once and byte by byte.
+func cleaned(t *testing.T, e *Engine, comeBack func() int, cs []cleaning) {
+	t.Helper()
+	for _, c := range cs {
 		for _, whole := range []bool{true, false} {
-			fd := returned(t, e)
+			fd := comeBack()
 			all := bytes.Join(c.answer, nil)
 			piece := len(all)
 			if !whole {

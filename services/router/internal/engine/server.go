@@ -44,9 +44,11 @@ type server struct {
 	cut bool
 	// resetting says that DISCARD runs on it, before the pool gets it.
 	resetting bool
-	// discarded says that DISCARD has run; its ReadyForQuery follows. due ends the wait for
+	// discarded says that DISCARD has run; its ReadyForQuery follows. resets is how many of
+	// these are still to come. due ends the wait for
 	// that.
 	discarded bool
+	resets    int
 	due       poll.Timer
 	// cancels counts cancel requests under way: until the last one's connection is
 	// closed, a signal could hit the next statement. parked says that the connection
@@ -177,8 +179,10 @@ func (s *server) receive(c *client) {
 }
 
 // discardAll forgets everything a client may have left in a server session
-// (PostgreSQL documentation, "DISCARD").
-var discardAll = wire.AppendQuery(nil, "DISCARD ALL")
+// (PostgreSQL documentation, "DISCARD"). Releases before 15.9, 16.5 and 17.1 then have no role,
+// also where the login begins with one (ALTER ROLE … SET role). DISCARD ALL cannot be in one
+// string with anything else.
+var discardAll = wire.AppendQuery(wire.AppendQuery(nil, "DISCARD ALL"), "RESET ROLE")
 
 // discardSequences forgets what lastval and currval say, and keeps what is prepared.
 var discardSequences = wire.AppendQuery(nil, "DISCARD SEQUENCES")
@@ -196,6 +200,7 @@ func (s *server) reset() {
 	all, ends := s.used, s.opened
 	s.used, s.opened, s.resetting, s.discarded = false, false, true, false
 	s.steppedBy(nil)
+	s.resets = 1
 	switch {
 	case ends:
 		s.statements.Queried()
@@ -203,6 +208,7 @@ func (s *server) reset() {
 	case all:
 		s.statements.Clear()
 		s.Settings = settings.Hash{}
+		s.resets = 2
 		s.send(discardAll)
 	default:
 		s.statements.Queried()
@@ -248,7 +254,12 @@ func (s *server) receiveReset() {
 		case typ == wire.ReadyForQuery:
 			// Anything but that it has been done, and nothing behind it, is the answer to
 			// something else.
-			s.broken = !s.discarded || total <= wire.HeaderSize || b[wire.HeaderSize] != wire.Idle || len(b) > total
+			s.resets--
+			s.broken = !s.discarded || total <= wire.HeaderSize || b[wire.HeaderSize] != wire.Idle || s.resets == 0 && len(b) > total
+			s.discarded = false
+			if s.resets > 0 && !s.broken {
+				break
+			}
 			s.leave(nil)
 			s.resetting = false
 			s.e.timers.Stop(&s.due)

@@ -9,16 +9,37 @@ import (
 )
 
 // A sequence of the extended protocol that is about nothing but the router's own
-// parameters is answered without a server. Among other messages, such statements are
-// executed in their place, while a connection executes the others (local.go).
+// parameters is answered without a server, unless a transaction of the session is on the
+// primary, which has to fail with it. So is, in a transaction, one that forgets prepared
+// statements. Among other messages, such statements are executed in their place, while a
+// connection executes the others (local.go).
 
 // isOwn reports whether a statement is about the router's parameters.
 func (s *Session) isOwn(st *Statement) bool { return st != nil && st.local.kind == ownParameter }
 
+// isHere reports whether it is a statement that the router executes.
+func (s *Statement) isHere() bool { return s != nil && s.local.kind != notLocal }
+
+// answers reports whether a statement that the router executes needs no server where it is
+// alone. Outside of a transaction those that forget statements go the way of writes.
+func (s *Session) answers(l *local) bool {
+	return l.kind == ownParameter || s.status != wire.Idle && s.pins == 0 && s.executes(l)
+}
+
+// unattended reports whether no server has to hear of what becomes of a sequence that is
+// executed here: there is no transaction, or none that is kept on its server when it fails.
+func (s *Session) unattended() bool { return !s.inTransaction() || s.block.replica }
+
+// countsAsNone reports whether the request at the head is a sequence that the router
+// executes, which its server only has to be in step with.
+func (s *Session) countsAsNone() bool {
+	return s.seq.scanned > 0 && s.seq.whole && s.seq.own && !s.seq.others
+}
+
 // alone reports whether no message of the sequence at the head needs a server.
 func (s *Session) alone(seq []byte) bool {
 	q := &s.seq
-	if !q.own || !q.whole || s.status != wire.Idle || s.owed.unsure > 0 {
+	if !q.own || !q.whole || !s.unattended() || s.owed.unsure > 0 {
 		return false
 	}
 	bound := map[string]bool{} // the portals
@@ -31,9 +52,9 @@ func (s *Session) alone(seq []byte) bool {
 		ok := false
 		switch typ {
 		case wire.Parse:
-			_, text, _, whole := splitParse(msg)
+			_, text, types, whole := splitParse(msg)
 			l, local := s.localOf(text)
-			ok = whole && local && l.kind == ownParameter
+			ok = whole && local && s.answers(&l) && len(types) == 0
 		case wire.Bind:
 			var portal, name []byte
 			portal, name, _, ok = splitBind(msg)
@@ -41,10 +62,10 @@ func (s *Session) alone(seq []byte) bool {
 			bound[string(portal)] = true
 		case wire.Execute:
 			name, _, whole := cutString(msg[wire.HeaderSize:])
-			ok = whole && bound[string(name)]
+			ok = whole && (bound[string(name)] || s.here.find(name) != nil)
 		case wire.Describe, wire.Close:
 			kind, name, whole := splitTarget(msg)
-			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && bound[string(name)])
+			ok = whole && (kind == 'S' && s.ownAt(seq, name, at) || kind == 'P' && (bound[string(name)] || s.here.find(name) != nil))
 		case wire.Sync:
 			ok = true
 		}
@@ -56,10 +77,14 @@ func (s *Session) alone(seq []byte) bool {
 	return true
 }
 
-// ownAt reports whether a statement is about the router's parameters that the client
-// names at this place of a sequence, in which all that are parsed are.
+// ownAt reports whether a statement needs no server that the client names at this place of
+// a sequence, in which all that are parsed are such.
 func (s *Session) ownAt(seq, name []byte, at int) bool {
-	return s.seq.defines(seq, name, at) || s.isOwn(s.statement(name))
+	if s.seq.defines(seq, name, at) {
+		return true
+	}
+	st := s.statement(name)
+	return st.isHere() && s.answers(&st.local)
 }
 
 // answerAlone executes the sequence and returns its length.
@@ -77,11 +102,14 @@ func (s *Session) answerAlone(seq []byte) int {
 		if p := s.messageAlone(typ, msg, executed); p != nil {
 			failed = true
 			s.set.Failed()
+			s.fallHere()
 			s.encodeProblem(p)
 		}
 		executed = executed || typ == wire.Execute
 	}
-	s.here = nil          // portals end with their transaction
+	if s.status == wire.Idle {
+		s.here = nil // portals end with their transaction
+	}
 	s.token = tokenWait{} // what was waited for need not have been executed
 	s.endOwn()
 	s.scratch = wire.AppendReadyForQuery(s.scratch, s.status)
@@ -101,6 +129,9 @@ func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 		} else if s.statement(name) != nil {
 			return &Problem{Code: takenName, Message: "prepared statement " + quoted(string(name)) + " already exists"}
 		}
+		if s.failing() {
+			return &aborted
+		}
 		if p := s.parsedOwn(&l); p != nil {
 			return p
 		}
@@ -114,12 +145,17 @@ func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 			return unknown(string(name))
 		}
 		formats, p := s.boundOwn(st, msg)
-		if p == nil {
+		switch {
+		case p != nil:
+		case s.failing():
+			p = &aborted
+		default:
 			p = s.checkBind(portal)
 		}
 		if p != nil {
 			return p
 		}
+		s.replaces(portal)
 		s.binds(portal, st.formatted(formats), nil)
 		s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
 	case wire.Describe:
@@ -133,6 +169,9 @@ func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 		if st == nil {
 			return absent(kind, name)
 		}
+		if s.failing() && st.local.shows() {
+			return &aborted
+		}
 		s.describeHere(st, kind == 'P')
 	case wire.Execute:
 		name, rest, _ := cutString(msg[wire.HeaderSize:])
@@ -140,21 +179,43 @@ func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 		if p == nil {
 			return absent('P', name)
 		}
+		if s.failing() {
+			return &aborted
+		}
 		if problem := s.checkExecute(p); problem != nil {
 			return problem
 		}
 		l := &p.st.local
+		switch {
+		case l.kind == ownParameter:
+		case l.forgets():
+			s.named = nil
+		case s.named[l.name] == nil:
+			return unknown(l.name)
+		default:
+			s.define(l.name, nil)
+		}
 		s.runHere(l, p.next(limitOf(rest)), s.warnsOfLocal(l, executed))
 	case wire.Close:
 		kind, name, _ := splitTarget(msg)
 		if kind == 'S' {
 			s.define(string(name), nil)
 		} else {
+			s.replaces(name)
 			s.here.close(name)
 		}
 		s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
 	}
 	return nil
+}
+
+// replaces notes that the server's portal of that name, if it is the unnamed one, is the
+// client's no longer: there is nothing else that it may know of and has not been told.
+func (s *Session) replaces(portal []byte) {
+	if len(portal) == 0 {
+		s.block.portal = false
+		s.stale = s.stale || s.inTransaction()
+	}
 }
 
 // absent is the server's error for a statement or a portal that is not there.

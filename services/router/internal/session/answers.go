@@ -27,6 +27,9 @@ type answers struct {
 	changes, openChanges [scopes]int
 	// begun says that part of the front's answer has come.
 	begun bool
+	// erred says that the client has been told of an error of what the front ends, or of
+	// the sequence that is skipped.
+	erred bool
 	// skipping says that the server discards what it is sent until the next Sync,
 	// which has not been sent yet ("Message Flow: Extended Query").
 	skipping bool
@@ -186,7 +189,7 @@ func (a *answers) leave() {
 	a.changes[o.scope]--
 	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
 	a.head++
-	a.begun = false
+	a.begun, a.erred = false, false
 }
 
 // pop removes the front, and the ends of copied data that are then in front.
@@ -322,7 +325,7 @@ func (a *answers) ready() bool {
 		a.pop()
 	case a.unsure > 0: // one of those was not ignored
 		a.unsure--
-		a.skipping = false
+		a.skipping, a.erred = false, false
 		a.open = false
 	default:
 		return false
@@ -338,14 +341,14 @@ func (a *answers) ready() bool {
 func (a *answers) failed() []owed {
 	a.copying = false
 	if front := a.front().typ; front == wire.Sync || simple(front) {
-		a.begun = true
+		a.begun, a.erred = true, true
 		return nil
 	}
 	from := a.head
 	for !a.empty() && a.front().typ != wire.Sync {
 		a.leave()
 	}
-	a.skipping = a.empty()
+	a.skipping, a.erred = a.empty(), true
 	return a.q[from:a.head]
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -70,6 +72,25 @@ func (s *Session) changed() {
 	}
 }
 
+// unfollowed gives the effects of a text without those of what is followed of it. Of a string
+// in which not all is, that is what SET LOCAL sets.
+func unfollowed(v verdict.Verdict, cmds []settings.Command) verdict.Effect {
+	const traces = verdict.Session | verdict.Unproven
+	switch {
+	case settings.Known(cmds):
+		return v.Effects &^ traces
+	case v.Detail == nil || len(v.Detail.Parts) != len(cmds):
+		return v.Effects
+	}
+	out := v.Effects &^ traces
+	for i := range cmds {
+		if cmds[i].Kind != settings.Local {
+			out |= v.Detail.Parts[i].Effects
+		}
+	}
+	return out
+}
+
 // undisclosed reports whether a text, of which cmds are known, may end the transaction at
 // hand or do something about its savepoints, and nobody would know. A procedure may only
 // outside of a transaction block.
@@ -101,21 +122,48 @@ func (s *Session) follow() {
 	if s.inTransaction() {
 		return
 	}
+	if s.dim {
+		s.dim = false
+		s.epoch++
+	}
 	switch {
 	case s.set.Listens():
 		s.bind(pinListen)
 	case s.owed.empty(): // otherwise a LISTEN may be on its way
 		s.pins &^= pinListen
 	}
-	if s.held[s.at].ok {
-		*s.held[s.at].settings = s.set.List().Hash()
+	switch h := &s.held[s.at]; {
+	case h.ok && s.amending.given:
+		*h.settings = s.amending.hash // also if the statement has failed
+	case h.ok:
+		*h.settings = s.set.List().Hash()
 	}
+	s.amending = amending{}
+}
+
+// roleKept are the first minor releases of which DISCARD ALL leaves the role that the login begins
+// with (ALTER ROLE … SET role). Before them it leaves none, which the next session must not get.
+var roleKept = map[int]int{12: 21, 13: 17, 14: 14, 15: 9, 16: 5, 17: 1}
+
+// losesRole reports whether the server's DISCARD ALL leaves no role.
+func (s *Session) losesRole() bool {
+	for _, p := range s.shown {
+		if p.Name == "server_version" {
+			_, rest, _ := strings.Cut(p.Value, ".")
+			if i := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+				rest = rest[:i]
+			}
+			minor, err := strconv.Atoi(rest)
+			return err == nil && minor < roleKept[s.major()]
+		}
+	}
+	return false
 }
 
 // environment identifies what is set, as far as it matters when a statement is
 // parsed. Where that is not known, statements are this session's alone.
 func (s *Session) environment() settings.Hash {
-	if !s.sweeps && s.pins&pinState == 0 {
+	if !s.sweeps && !s.dim && s.pins&pinState == 0 {
 		return s.parsing
 	}
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(s.rec.Session), s.epoch))
@@ -206,6 +254,9 @@ func (s *Session) applied() {
 		how = Broken // who knows what it has lost, if anything failed
 	}
 	switch {
+	case p == nil && s.amending.given:
+		*h.settings = s.amending.hash
+		s.proceed()
 	case p == nil:
 		*h.settings = s.set.List().Hash()
 		for _, name := range strange {
@@ -221,6 +272,9 @@ func (s *Session) applied() {
 		s.unfit = s.unfit.With(h.by.Backend)
 		s.let(s.at, how)
 		s.acquire(route.Request{Reason: route.ReasonSettings})
+	case p.Code != canceled.Code && how == Clean && !s.amending.given && s.again == nil && s.status == wire.Idle:
+		s.amending.refusal = p
+		s.enter(Granted)
 	default:
 		s.applies = 0
 		s.let(s.at, how)

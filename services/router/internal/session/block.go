@@ -26,6 +26,9 @@ type Beginnings struct {
 	Limited bool
 	// Isolation is default_transaction_isolation.
 	Isolation settings.Isolation
+	// Temporary says that search_path names a schema of temporary tables: any table that is
+	// made may be one.
+	Temporary bool
 }
 
 // block is a transaction block that has begun here. The value is plain: all of it can

@@ -70,6 +70,9 @@ func (s *Session) message(typ byte, total int, rest, all []byte, at int, run *fo
 	case Busy:
 		return s.whileBusy(typ, total, rest, all, at, run)
 	case Granted:
+		if s.amending.refusal != nil {
+			return s.amends(typ, total, rest)
+		}
 		if s.equips(typ, rest[:min(total, len(rest))]) {
 			return 0
 		}
@@ -145,7 +148,7 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 			return s.answerAlone(rest[:s.seq.scanned])
 		}
 		s.verdict, s.executing, s.among = s.seq.verdict, nil, nil
-		if s.seq.own {
+		if s.seq.own && !s.besides() {
 			s.verdict.Kind = verdict.Write
 		}
 		s.route()
@@ -255,6 +258,8 @@ func (s *Session) route() {
 		s.routeThere()
 	case s.block.here():
 		s.routeBlock()
+	case s.status != wire.Idle && s.countsAsNone():
+		s.enter(Granted)
 	case s.status != wire.Idle:
 		s.last.Reason, s.last.WaitedMicros = route.ReasonTransaction.String(), 0
 		s.enter(Granted)
@@ -332,6 +337,12 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying && !s.owed.open && !s.owed.empty() && s.apart(typ, total, rest):
 		return s.wait()
 	case simple(typ) && !s.owed.skipping && !s.owed.copying:
+		if typ == wire.Query && len(s.named) > 0 {
+			if len(rest) < total && total <= maxHeld {
+				return 0
+			}
+			s.supplyQuery(rest[:min(total, len(rest))], run)
+		}
 		s.effects(unlooked(), nil) // in the middle of a sequence: nobody looks into it
 		n := s.take(total, rest)
 		s.owed.sent(s.simple(typ))
@@ -366,7 +377,7 @@ func (s *Session) apart(typ byte, total int, rest []byte) bool {
 	case typ == wire.Parse && !s.judged(rest, total):
 		return true
 	}
-	return s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
+	return s.amending.given || s.retunes || s.mode() == fence.Linear || s.brings(typ, rest[:min(total, len(rest))])
 }
 
 // judged reports whether the verdict on a Parse that begins a further sequence is

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
-	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // A connection is equipped before a request that names statements as the client does:
@@ -160,7 +160,7 @@ func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
 	names = append(names, s.deallocates(text)...)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names, v.Fingerprint == 0 || !settings.Known(cmds) && once.Effects&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
+	return names, v.Fingerprint == 0 || unfollowed(once, cmds)&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
 }
 
 // naming gives the names in the EXECUTEs and PREPAREs of a text. Those of a PREPARE may
@@ -253,6 +253,27 @@ func (s *Session) supply(st *Statement, run *forwarding) {
 		}
 		if !s.held[s.at].statements.has(of) {
 			s.equipInside(of, run)
+		}
+	}
+}
+
+// supplyQuery gives the connection in use what a simple query in the middle of a sequence may
+// execute of what came with Parse: that has been executed, though there was no Sync yet.
+func (s *Session) supplyQuery(msg []byte, run *forwarding) {
+	text, ok := wire.QueryText(msg)
+	if !ok || s.failing() {
+		return
+	}
+	if text = bytes.ToLower(text); !bytes.Contains(text, []byte("execute")) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.named)) {
+		st := s.named[name]
+		if st.raw || st.local.kind != notLocal || !bytes.Contains(text, bytes.ToLower([]byte(name))) {
+			continue
+		}
+		if st.in(s.environment()); !s.held[s.at].statements.has(st) {
+			s.equipInside(st, run)
 		}
 	}
 }

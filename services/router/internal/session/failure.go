@@ -2,6 +2,9 @@ package session
 
 import (
 	"bytes"
+	"encoding/binary"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -55,29 +58,47 @@ func (s *Session) failed(msg []byte) fate {
 	return pass
 }
 
-// inClientsWords gives an error that names a statement of the session as the
-// server knows it, that of the message which failed or another one, with the client's name
-// for it; nil if there is none in it.
+// inClientsWords gives an error that names a statement of the session as the server knows it,
+// that of the message which failed or, where that has none, another one, with the client's
+// name for it and the server's message as it is otherwise; nil if there is none in it.
 func (s *Session) inClientsWords(of *owed, msg []byte) *Problem {
-	var e pgproto3.ErrorResponse
-	if err := e.Decode(msg[wire.HeaderSize:]); err != nil {
-		return nil
+	if of.st != nil {
+		return inWordsOf(of.st, msg)
 	}
-	words := func(st *Statement) *Problem {
-		if st == nil || st.raw || st.server == "" || !strings.Contains(e.Message, st.server) {
-			return nil
-		}
-		return &Problem{Code: e.Code, Message: strings.ReplaceAll(e.Message, st.server, st.client), Detail: e.Detail, Hint: e.Hint}
-	}
-	if p := words(of.st); p != nil {
-		return p
-	}
-	for _, st := range s.named {
-		if p := words(st); p != nil {
+	for _, name := range slices.Sorted(maps.Keys(s.named)) {
+		if p := inWordsOf(s.named[name], msg); p != nil {
 			return p
 		}
 	}
 	return nil
+}
+
+// inWordsOf gives an error whose text names the statement so; nil if it does not name it.
+func inWordsOf(st *Statement, msg []byte) *Problem {
+	if st.raw || st.server == "" || !isWhole(msg) {
+		return nil
+	}
+	whole := bytes.Clone(msg[:wire.HeaderSize])
+	found := false
+	for b := msg[wire.HeaderSize:]; len(b) > 0; {
+		field, rest, _ := bytes.Cut(b, []byte{0})
+		b = rest
+		if len(field) > 0 && field[0] == 'M' && bytes.Contains(field, []byte(st.server)) {
+			field, found = bytes.ReplaceAll(field, []byte(st.server), []byte(st.client)), true
+		}
+		whole = append(append(whole, field...), 0)
+	}
+	if !found {
+		return nil
+	}
+	binary.BigEndian.PutUint32(whole[1:], uint32(len(whole)-1))
+	return &Problem{whole: whole}
+}
+
+// isWhole reports whether all of a message is there.
+func isWhole(msg []byte) bool {
+	_, total, err := wire.Header(msg)
+	return err == nil && total == len(msg)
 }
 
 // What servers say of a statement they do not have, of one that they have

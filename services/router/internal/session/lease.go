@@ -13,6 +13,7 @@ func (s *Session) Granted(g *Grant) {
 		return
 	}
 	stays := s.goesOnIn(g)
+	s.amending = amending{}
 	h := &s.held[g.Slot]
 	h.ok, h.by, h.statements, h.settings, h.reported = true, g.Server, g.Statements, g.Settings, g.Reported
 	h.timeline = g.Replayed.Timeline

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -70,10 +71,15 @@ func (l *local) shows() bool { return l.kind == ownParameter && l.own.Verb == se
 
 // verdict is what must be known of it to choose a server for what it is sent with.
 func (l *local) verdict() verdict.Verdict {
-	if l.kind == ownParameter {
+	switch {
+	case l.shows():
+		return shown
+	case l.kind == ownParameter:
 		return harmless
+	case l.kind == discardAll:
+		return forgets
 	}
-	return forgets
+	return deallocates
 }
 
 // queryHere executes a simple query that is the router's to execute. In a failed
@@ -125,7 +131,9 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 	s.seq.parsed()
 	p := &aborted
 	if !s.failing() {
-		p = s.parsedOwn(&l)
+		if p = undetermined(body[bytes.IndexByte(body, 0)+1+2:]); p == nil {
+			p = s.parsedOwn(&l)
+		}
 	}
 	if p != nil {
 		s.failParse(run, p, name)
@@ -140,6 +148,21 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 	s.answerHere(o, run)
 	return total
 }
+
+// undetermined gives the error of a Parse with such types of parameters, of a text that uses
+// none of them: each must be a type ("Message Formats", Parse).
+func undetermined(types []byte) *Problem {
+	for n := 1; len(types) >= 4; n++ {
+		if t := binary.BigEndian.Uint32(types); t == 0 || t == unknownType {
+			return &Problem{Code: "42P18", Message: fmt.Sprintf("could not determine data type of parameter $%d", n)}
+		}
+		types = types[4:]
+	}
+	return nil
+}
+
+// unknownType is the oid of the type unknown, which stands for none.
+const unknownType = 705
 
 // answerHere has a message answered here, in its place among the server's answers.
 func (s *Session) answerHere(o owed, run *forwarding) {

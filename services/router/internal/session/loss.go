@@ -87,6 +87,7 @@ func (s *Session) loseStatement() {
 		return
 	}
 	answered := s.owed.front().stray != 0 // only what waits behind it is not
+	erred := s.owed.erred                 // there is one error for a sequence
 	syncs := s.owed.syncs
 	several := s.extended && (syncs > 1 || syncs == 1 && s.owed.open)
 	if s.opaque && !answered || several {
@@ -106,13 +107,18 @@ func (s *Session) loseStatement() {
 		s.idle()
 		return
 	}
-	if s.extended && syncs == 0 && !whole {
+	switch skips := s.extended && syncs == 0 && !whole; {
+	case skips && !erred:
 		s.report(&p)
 		s.enter(Skipping)
-		return
+	case skips:
+		s.enter(Skipping)
+	case erred:
+		s.readyAfterSkipping()
+	default:
+		s.answer(&p)
+		s.idle()
 	}
-	s.answer(&p)
-	s.idle()
 }
 
 // dropOwed forgets what a lost connection owes.

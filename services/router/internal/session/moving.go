@@ -158,6 +158,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 		lease := &l.Leases[0]
 		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported}
 		s.at = g.Slot
+		s.dim = lease.Used && s.inTransaction()
 		s.escapes = s.escapes || g.Reported != nil && g.Reported.escapes
 		s.block.replica = g.Slot == ReplicaSlot && s.block.state == begun
 		if g.Slot == ReplicaSlot {

@@ -9,7 +9,7 @@ import (
 )
 
 // oneStatement is a sequence that parses, if it does, and runs one statement about a
-// block, without parameters and as the unnamed portal.
+// block, without parameters and as the unnamed portal, or only parses it.
 type oneStatement struct {
 	s *Session
 	// parsed says that it begins with a Parse, of which the others are the parts.
@@ -63,7 +63,7 @@ func (o *oneStatement) read(b []byte) reading {
 			o.ran = ok
 		case wire.Sync:
 			o.size += total
-			if o.ran && total == wire.HeaderSize {
+			if (o.ran || o.parsed && !o.bound) && total == wire.HeaderSize {
 				return finished
 			}
 		}
@@ -158,9 +158,11 @@ func (s *Session) sequenceHere(o *oneStatement, whole bool) int {
 		s.prepareHere(o.name, o.body, o.text)
 	}
 	s.seq.scanned, s.known = 0, false
-	answer := s.scratch
-	tag := s.runBlock(&o.block)
-	s.block.portal = true
+	answer, tag := s.scratch, ""
+	if o.ran {
+		tag = s.runBlock(&o.block)
+		s.block.portal = true
+	}
 	for _, typ := range o.asked[:o.count] {
 		switch typ {
 		case wire.Parse:

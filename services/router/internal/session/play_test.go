@@ -247,6 +247,8 @@ func (p *play) set(args []string) error {
 			p.o.settings.LazyBegin, p.o.beginnings.Known = v == "on", true
 		case "read-only-on-replicas":
 			p.o.settings.ReadOnlyOnReplicas, p.o.beginnings.Isolation = v == "on", settings.ReadCommitted
+		case "temporary-path":
+			p.o.beginnings.Temporary = v == "on"
 		case "transaction-timeout":
 			p.o.beginnings.Limited = v == "on"
 		case "idle-limit":
@@ -343,6 +345,12 @@ func judgement(args []string) verdict.Verdict {
 		}
 		if name, ok := strings.CutPrefix(a, "execute="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Execute: &verdict.Execute{Name: name, Kind: verdict.Read}}}}
+		}
+		if parts, ok := strings.CutPrefix(a, "parts="); ok { // of a string, by their effects
+			v.Detail = &verdict.Detail{}
+			for part := range strings.SplitSeq(parts, ",") {
+				v.Detail.Parts = append(v.Detail.Parts, verdict.Part{Effects: judgement([]string{part}).Effects})
+			}
 		}
 		if a == "others" { // other statements in the string
 			v.Detail.Parts = append(v.Detail.Parts, verdict.Part{})

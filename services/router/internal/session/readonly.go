@@ -204,13 +204,38 @@ var snapshot = []byte("SELECT")
 // too long.
 func timedOut(msg []byte) bool { return errorCode(msg) == "25P03" }
 
-// portalsOf notes whether a message of a sequence has a portal that may be executed behind it.
-func (q *sequence) portalsOf(typ byte, msg []byte) {
+// besides reports whether what the sequence at the head has of the router's own does not
+// matter to where the rest of it runs: in a block that may be on a replica, unless it sets
+// what decides that where there is a choice.
+func (s *Session) besides() bool {
+	return s.mayStay() && (!s.seq.tunes || s.block.replica && !s.movable())
+}
+
+// surveyPortal notes whether a message of a sequence has a portal that may be executed behind
+// it. here says that it runs what needs no server, so that it may be anywhere.
+func (s *Session) surveyPortal(typ byte, msg []byte, here bool) {
+	q := &s.seq
 	name, rest, ok := cutString(msg[wire.HeaderSize:])
-	switch typ {
-	case wire.Bind:
+	if typ == wire.Bind && (here || q.bound != nil || len(s.here) > 0) {
+		if q.bound == nil {
+			q.bound = map[string]bool{}
+		}
+		q.bound[string(name)] = here
+	}
+	switch {
+	case here:
+	case typ == wire.Bind:
 		q.portals = q.portals || !ok || len(name) > 0
-	case wire.Execute:
+	default:
 		q.portals = q.portals || !ok || len(name) > 0 || !bytes.Equal(rest, []byte{0, 0, 0, 0})
 	}
+}
+
+// boundHere reports whether a portal runs what needs no server, bound in the sequence as far
+// as it has been looked at or before it.
+func (s *Session) boundHere(name []byte) bool {
+	if here, ok := s.seq.bound[string(name)]; ok {
+		return here
+	}
+	return s.here.find(name) != nil
 }

@@ -135,9 +135,10 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	if v.Kind != verdict.Read && !settings.Only(cmds) {
 		s.write(h)
 	}
-	if settings.Known(cmds) {
-		v.Effects &^= verdict.Session | verdict.Unproven
+	if v.Kind != verdict.Read && !v.Effects.Has(verdict.ResetsSession) && s.env.Beginnings().Temporary {
+		v.Effects |= verdict.Session // a table that it makes is a temporary one
 	}
+	v.Effects = unfollowed(v, cmds)
 	if len(cmds) > 0 {
 		s.sweeps = s.sweeps || settings.Sets(cmds) || s.set.Open()
 		if settings.Listens(cmds) {
@@ -159,6 +160,8 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	}
 	if v.Effects&(verdict.Session|verdict.Unproven) != 0 {
 		h.used = true
+		s.epoch++
+		s.dim = true
 	}
 	if v.Effects.Has(verdict.Sequences) {
 		h.stepped, s.stepped = true, true

@@ -109,7 +109,7 @@ func (s *Session) unsuited() {
 	}
 	var st *Statement
 	for _, o := range s.owed.all() {
-		if o.typ != wire.Bind || o.st == st {
+		if o.typ != wire.Bind || o.how == made || o.st == st {
 			continue
 		}
 		if st != nil || o.st == nil {

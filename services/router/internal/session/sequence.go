@@ -20,9 +20,15 @@ type sequence struct {
 	verdict verdict.Verdict
 	// hint is what its statements ask for.
 	hint *hints
-	// own says that a message is about a statement that needs no server, portals, that a
-	// portal may be executed behind it.
-	own, portals bool
+	// own says that a message is about a statement that needs no server, others, that one
+	// is about another, tunes, that what decides where those run may be set among them,
+	// portals, that a portal of theirs may be executed behind it.
+	own, others, tunes, portals bool
+	// bound says of portals bound in it whether they run what needs no server, if there
+	// are any that do.
+	bound map[string]bool
+	// gives says that a statement of it gives up settings: it is waited for as a whole (amend.go).
+	gives bool
 	// parses are its Parse messages, with the place of their names; next is how many
 	// of them have been sent, and names where those under a name are if they are many.
 	parses []parsed
@@ -125,7 +131,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			return known
 		case total == 0 || total > len(msg):
 			switch {
-			case anyway && q.scanned > 0:
+			case anyway && q.scanned > 0 && !q.gives && (q.others || !q.own):
 				return known
 			case q.scanned+max(total, len(msg)) > maxSequence:
 				q.join(verdict.Unclassified())
@@ -134,7 +140,6 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			return more
 		}
 		msg = msg[:total]
-		q.portalsOf(typ, msg)
 		switch typ {
 		case wire.Parse:
 			if !s.surveyParse(msg) {
@@ -146,14 +151,29 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 			q.join(v)
+			s.surveyPortal(typ, msg, needsNone(v))
+			if _, name, _, ok := splitBind(msg); ok {
+				if st := s.statement(name); st != nil && !st.raw {
+					q.gives = q.gives || s.givesUp(v, st.body[:st.text])
+				}
+			}
 		case wire.Describe, wire.Close:
-			if kind, name, ok := splitTarget(msg); ok && kind == 'S' && s.isOwn(s.statement(name)) {
+			kind, name, ok := splitTarget(msg)
+			switch {
+			case ok && kind == 'S' && q.latest(b, name) != nil: // as what has been parsed
+			case ok && (kind == 'S' && s.statement(name).isHere() || kind == 'P' && s.boundHere(name)):
 				q.own = true
+			default:
+				q.others = true
 			}
 			if typ == wire.Describe && s.describesSQL(msg) {
 				q.join(verdict.Unclassified()) // the primary's connection has it
 			}
 		case wire.Execute:
+			name, _, ok := cutString(msg[wire.HeaderSize:])
+			here := ok && s.boundHere(name)
+			q.own, q.others = q.own || here, q.others || !here
+			s.surveyPortal(typ, msg, here)
 		case wire.Sync:
 			q.scanned += total
 			q.whole = true
@@ -169,10 +189,11 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 
 // join adds a statement's verdict.
 func (q *sequence) join(v verdict.Verdict) {
-	if v == harmless {
-		q.own = true
+	if needsNone(v) {
+		q.own, q.tunes = true, q.tunes || v == harmless
 		return
 	}
+	q.others = true
 	if v.Kind != verdict.Read {
 		q.verdict.Kind = v.Kind
 	}
@@ -200,6 +221,7 @@ func (s *Session) surveyParse(msg []byte) bool {
 	from := q.scanned + wire.HeaderSize
 	q.add(name, parsed{from, from + len(name), v, hint})
 	q.join(v)
+	q.gives = q.gives || s.givesUp(v, text)
 	return true
 }
 
@@ -225,15 +247,24 @@ func (s *Session) judge(text, types []byte) (verdict.Verdict, bool) {
 	return v, ok
 }
 
-// forgets is the verdict on DEALLOCATE and DISCARD ALL, where the server executes
-// them.
-var forgets = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1}
+// forgets is the verdict on DISCARD ALL and DEALLOCATE, where the server executes them;
+// deallocates, of the latter, in a sequence: it needs no server. Their generation makes
+// these no classifier's.
+var (
+	forgets     = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1}
+	deallocates = verdict.Verdict{Kind: verdict.Write, Effects: verdict.ResetsSession, Fingerprint: 1, Generation: math.MaxUint64}
+)
 
 // harmless is the verdict on a statement about the router's own parameters, which is
-// not sent to a server. What it is sent with goes to the primary: nobody needs to
-// know what that would be if the parameter was set already. Its generation makes it
-// no classifier's.
-var harmless = verdict.Verdict{Kind: verdict.Write, Fingerprint: 1, Generation: math.MaxUint64}
+// not sent to a server. What it is sent with mostly goes to the primary: nobody needs to
+// know what that would be if the parameter was set already. shown is that on a SHOW of one.
+var (
+	harmless = verdict.Verdict{Kind: verdict.Write, Fingerprint: 1, Generation: math.MaxUint64}
+	shown    = verdict.Verdict{Kind: verdict.Write, Fingerprint: 1, Generation: math.MaxUint64 - 1}
+)
+
+// needsNone reports whether a verdict is that on a statement which needs no server.
+func needsNone(v verdict.Verdict) bool { return v == harmless || v == shown || v == deallocates }
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.

@@ -162,6 +162,11 @@ type Session struct {
 	// sweeps says that what is being answered may remove prepared statements, or
 	// change what statements mean that are parsed behind it.
 	sweeps bool
+	// dim says that it is not known what is set until the transaction at hand ends: code in it
+	// may have set anything.
+	dim bool
+	// amending is how it gets on that has been refused its settings.
+	amending amending
 	// retunes says that it changes what the session asks of the router.
 	retunes bool
 

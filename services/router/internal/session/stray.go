@@ -57,7 +57,7 @@ const (
 // message that waits; nil if it is another one.
 func (s *Session) ofStray(msg []byte, code string) *Problem {
 	typ := s.owed.last().stray
-	if typ == 0 || typ == wire.Query || code != protocolViolation {
+	if typ == 0 || typ == wire.Query || code != protocolViolation || !isWhole(msg) {
 		return nil
 	}
 	asked, waits := fmt.Appendf(nil, "0x%02X", wire.Query), fmt.Appendf(nil, "0x%02X", typ)

@@ -63,7 +63,7 @@ var lists = map[string]bool{
 // assignment writes what follows SET to give the parameter the value.
 func assignment(name, value string) string {
 	if !lists[name] {
-		return quoteName(name) + " TO '" + strings.ReplaceAll(value, "'", "''") + "'"
+		return quoteName(name) + " TO " + quoteString(value)
 	}
 	names := strings.Split(value, ", ")
 	for i, n := range names {
@@ -100,6 +100,16 @@ func asSetWrites(list string) bool {
 		}
 	}
 	return true
+}
+
+// quoteString writes a string as every server reads it, whatever standard_conforming_strings
+// is.
+func quoteString(value string) string {
+	value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
+	if strings.IndexByte(value, '\\') < 0 {
+		return value
+	}
+	return "E" + strings.ReplaceAll(value, `\`, `\\`)
 }
 
 // quoteName writes a parameter's name, whose parts may be key words.

@@ -16,7 +16,8 @@ func TestCalled(t *testing.T) {
 		want  string // what is set, "no" for what is not followed
 	}{
 		{[]verdict.Change{set("Work_Mem", "5MB")}, `set work_mem="work_mem" TO '5MB'`},
-		{[]verdict.Change{set("app.user-id", `it's \`)}, `set app.user-id="app"."user-id" TO 'it''s \'`},
+		{[]verdict.Change{set("app.user-id", `it's \`)}, `set app.user-id="app"."user-id" TO E'it''s \\'`},
+		{[]verdict.Change{set("app.user", `\'; SET ROLE admin; --`)}, `set app.user="app"."user" TO E'\\''; SET ROLE admin; --'`},
 		{[]verdict.Change{set("user.default", "")}, `set user.default="user"."default" TO ''`},
 		{[]verdict.Change{set(`a".b`, "1")}, `set a".b="a"""."b" TO '1'`},
 		{[]verdict.Change{set("sort_mem", "5MB")}, `set work_mem="sort_mem" TO '5MB'`},

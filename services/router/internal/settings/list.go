@@ -66,6 +66,21 @@ func (l *List) with(c Change) (out List, ok bool) {
 	return List{settings, digest(settings)}, ok && len(settings) <= maxSettings && size <= maxBytes
 }
 
+// After gives the list after a text that does nothing but give up a setting, or all of them:
+// RESET, SET TO DEFAULT, SET ROLE NONE. ok is false for any other.
+func (l *List) After(text []byte) (out List, ok bool) {
+	cs, ok := Parse(text)
+	if !ok || len(cs) != 1 || cs[0].Kind != Set || len(cs[0].Changes) != 1 {
+		return List{}, false
+	}
+	c := cs[0].Changes[0]
+	if c.Name == role && strings.EqualFold(c.SQL, "role none") {
+		c.SQL = ""
+	}
+	out, _ = l.with(c)
+	return out, c.SQL == ""
+}
+
 // replaces reports whether nothing is left of a setting after the change. A value of
 // DateStyle may name the style or the order of days and months alone: the other part
 // stays as it was ("Date/Time Output").

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -45,7 +46,7 @@ func (p *parser) assignment() (Change, bool) {
 		return Change{}, false
 	}
 	from := p.toks[0].Start
-	sql := func() string { return string(p.text[from:p.toks[len(p.toks)-1].End]) }
+	sql := func() string { return p.written(from) }
 	switch {
 	case p.word("time", "zone"):
 		if len(p.toks) == 0 {
@@ -70,6 +71,23 @@ func (p *parser) assignment() (Change, bool) {
 		return p.checked(Change{Name: name})
 	}
 	return p.checked(Change{Name: name, SQL: sql()})
+}
+
+// written gives what is left of the statement, from a place in the text on. Strings with
+// backslashes are written so that every server reads them alike: on a connection with
+// standard_conforming_strings off they might end elsewhere, and what is behind would be read
+// as SQL ("String Constants with C-Style Escapes").
+func (p *parser) written(from int) string {
+	var b []byte
+	for _, t := range p.toks {
+		if src := p.source(t); t.Kind == sqltoken.String && src[0] == '\'' && bytes.IndexByte(src, '\\') >= 0 {
+			if value, ok := p.lexer.AppendString(nil, t); ok {
+				b = append(append(b, p.text[from:t.Start]...), quoteString(string(value))...)
+				from = t.End
+			}
+		}
+	}
+	return string(append(b, p.text[from:p.toks[len(p.toks)-1].End]...))
 }
 
 // maxName is how long a name may be that servers do not cut, in bytes (NAMEDATALEN - 1).
@@ -110,8 +128,11 @@ func (p *parser) checked(c Change) (Change, bool) {
 // plainPath reports whether a search_path can be seen to have no schema of
 // temporary tables in it, which is another one on every connection.
 func plainPath(sql string) bool {
-	return !strings.Contains(sql, "pg_temp") && !strings.ContainsAny(strings.ReplaceAll(sql, "$user", ""), "\\&$\n")
+	return !Temporary(sql) && !strings.ContainsAny(strings.ReplaceAll(sql, "$user", ""), "\\&$\n")
 }
+
+// Temporary reports whether a search_path, as SHOW gives it, names a schema of temporary tables.
+func Temporary(path string) bool { return strings.Contains(lower(path), "pg_temp") }
 
 // characteristics reads the modes of SET SESSION CHARACTERISTICS AS TRANSACTION,
 // which are parameters of their own ("Client Connection Defaults").

@@ -175,8 +175,16 @@ func (t *Tracker) Clear() { *t = Tracker{} }
 
 // commit makes the changes stay that are not local.
 func (t *Tracker) commit() {
+	borrowed := false // whether a role of the transaction's is in force
 	for i := range t.levels {
 		for _, c := range t.levels[i].changes {
+			switch {
+			case c.kind != Set && c.kind != Local:
+			case c.Name == role:
+				borrowed = c.kind == Local
+			case borrowed && c.kind == Set && c.SQL != "":
+				t.lost = true // what was set with its rights cannot be set again without them
+			}
 			t.keep(c)
 		}
 	}

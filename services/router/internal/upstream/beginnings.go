@@ -6,7 +6,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/dial"
 )
 
-// Beginnings are the parameters of transactions as a connection begins with them, by the
+// Beginnings are the parameters of transactions, and where names lead, as a connection begins with them, by the
 // server's configuration, the role's, the database's and the startup parameters.
 type Beginnings struct {
 	// IdleInTransaction is idle_in_transaction_session_timeout, Transaction is
@@ -14,17 +14,19 @@ type Beginnings struct {
 	IdleInTransaction, Transaction string
 	// Isolation is default_transaction_isolation.
 	Isolation string
+	// SearchPath is search_path; empty if that is not known.
+	SearchPath string
 }
 
-const beginningsQuery = "SELECT pg_catalog.current_setting('idle_in_transaction_session_timeout'), pg_catalog.current_setting('transaction_timeout', true), pg_catalog.current_setting('default_transaction_isolation')"
+const beginningsQuery = "SELECT pg_catalog.current_setting('idle_in_transaction_session_timeout'), pg_catalog.current_setting('transaction_timeout', true), pg_catalog.current_setting('default_transaction_isolation'), pg_catalog.current_setting('search_path')"
 
 // readBeginnings asks a new connection. It gives nil where that fails: the connection's
 // use will tell why, and what is not known is not relied on.
 func readBeginnings(ctx context.Context, pg *dial.Conn) *Beginnings {
 	res, err := pg.Exec(ctx, beginningsQuery).ReadAll()
-	if err != nil || len(res) != 1 || len(res[0].Rows) != 1 || len(res[0].Rows[0]) != 3 {
+	if err != nil || len(res) != 1 || len(res[0].Rows) != 1 || len(res[0].Rows[0]) != 4 {
 		return nil
 	}
 	row := res[0].Rows[0]
-	return &Beginnings{IdleInTransaction: string(row[0]), Transaction: string(row[1]), Isolation: string(row[2])}
+	return &Beginnings{IdleInTransaction: string(row[0]), Transaction: string(row[1]), Isolation: string(row[2]), SearchPath: string(row[3])}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -70,10 +71,7 @@ func (c *Connector) Connect(ctx context.Context, who Credentials, database strin
 func (c *Connector) connect(ctx context.Context, who Credentials, database string, startup []handoff.Parameter) (*Made, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	params := make(map[string]string, len(startup))
-	for _, p := range startup {
-		params[p.Name] = p.Value
-	}
+	params := parameters(startup)
 	pg, err := c.dial(ctx, who, database, params)
 	if err != nil {
 		return nil, err
@@ -94,6 +92,17 @@ func (c *Connector) connect(ctx context.Context, who Credentials, database strin
 		return nil, unidentified{err}
 	}
 	return m, nil
+}
+
+// parameters gives the startup parameters by name. Of those that are one, whose names differ
+// in case alone, it is the last, as with a server.
+func parameters(startup []handoff.Parameter) map[string]string {
+	params := make(map[string]string, len(startup))
+	for _, p := range startup {
+		maps.DeleteFunc(params, func(name, _ string) bool { return strings.EqualFold(name, p.Name) })
+		params[p.Name] = p.Value
+	}
+	return params
 }
 
 // dial connects.

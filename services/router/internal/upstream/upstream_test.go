@@ -3,9 +3,11 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -329,5 +331,17 @@ func TestStartupEncoding(t *testing.T) {
 	}
 	if EncodeStartup([]handoff.Parameter{{Name: "a", Value: "b"}, {Name: "c", Value: ""}}) == EncodeStartup([]handoff.Parameter{{Name: "a", Value: "bc"}, {Name: "", Value: ""}}) {
 		t.Error("different parameters look the same")
+	}
+}
+
+// PostgreSQL compares the names of parameters without regard to case, and the last value of
+// one counts (rule 19).
+func TestStartupParametersOfOneName(t *testing.T) {
+	var ps []handoff.Parameter
+	for i, name := range []string{"timezone", "TimeZone", "a", "TIMEZONE", "b", "timeZone"} {
+		ps = append(ps, handoff.Parameter{Name: name, Value: strconv.Itoa(i)})
+	}
+	if got, want := parameters(ps), map[string]string{"timeZone": "5", "a": "2", "b": "4"}; !maps.Equal(got, want) {
+		t.Errorf("%v become %v, want %v", ps, got, want)
 	}
 }
