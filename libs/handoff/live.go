@@ -241,6 +241,9 @@ type Lease struct {
 	Begins *Begins `json:"begins,omitempty"`
 	// AgeMicros is how long ago the connection was made.
 	AgeMicros int64 `json:"age_us,omitempty"`
+	// Stored identifies what was stored for its role and database (ALTER ROLE … SET, ALTER
+	// DATABASE … SET) when it was made, empty if that is not known.
+	Stored string `json:"stored,omitempty"`
 	// Used says that something may have been left behind in it, Stepped that a sequence
 	// may have been moved.
 	Used    bool `json:"used,omitempty"`

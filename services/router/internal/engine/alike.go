@@ -96,7 +96,8 @@ const unlikeFor = time.Minute
 // avoidance is why, and until when, no connection is made.
 type avoidance struct {
 	until time.Time
-	// parameter is the primary's, which the server does not take.
+	// parameter is the primary's, which the server does not take; none where it has not
+	// replayed what is stored for the role.
 	parameter handoff.Parameter
 }
 
@@ -188,7 +189,7 @@ func (e *Engine) retire(l upstream.Login) {
 		if p == nil || i == e.tracker.Table().Primary {
 			continue
 		}
-		if a, ok := p.unlike[l.Startup]; ok && !slices.Contains(e.greetings[l], a.parameter) {
+		if a, ok := p.unlike[l.Startup]; ok && a.parameter.Name != "" && !slices.Contains(e.greetings[l], a.parameter) {
 			delete(p.unlike, l.Startup)
 		}
 		for _, s := range p.all() {

@@ -107,6 +107,10 @@ type Engine struct {
 	differences map[difference]struct{}
 	// beginnings are what the primary's connections begin with, by login.
 	beginnings map[upstream.Login]beginning
+	// stored is what the primary has stored for roles and databases. reviewing says that it
+	// is being asked, again that it is to be asked once more.
+	stored           map[upstream.Account]stored
+	reviewing, again bool
 
 	arriving map[string]*arrival
 	// departing have been offered to a listener, awaited been taken, and have not arrived yet;
@@ -157,6 +161,7 @@ func New(o Options) (*Engine, error) {
 		formerly:    map[string]string{},
 		differences: map[difference]struct{}{},
 		beginnings:  map[upstream.Login]beginning{},
+		stored:      map[upstream.Account]stored{},
 		arriving:    map[string]*arrival{},
 		departing:   map[string]*departure{},
 		awaited:     map[string]*departure{},

@@ -28,7 +28,7 @@ func (s *server) lease(l *handoff.Lease) {
 		begins := handoff.Begins(*b)
 		l.Begins = &begins
 	}
-	l.AgeMicros = e.now.Sub(s.Made).Microseconds()
+	l.AgeMicros, l.Stored = e.now.Sub(s.Made).Microseconds(), s.stored
 }
 
 // idleLease says what an idle connection is that comes along with the client.
@@ -241,13 +241,14 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 		}
 	}
 	p := e.siteOf(i, c.login)
-	s := &server{site: p, pid: l.PID, secret: l.Secret, params: l.Parameters, served: true}
+	s := &server{site: p, pid: l.PID, secret: l.Secret, params: l.Parameters, stored: l.Stored, served: true}
 	s.Startup, s.Made = c.login.Startup, e.now.Add(-time.Duration(l.AgeMicros)*time.Microsecond)
 	s.Run = e.tracker.Recognize(i, l.Run)
 	s.reported.Began(l.Parameters)
 	s.statements.Unpack(l)
 	s.Settings = settings.Hash{}
 	copy(s.Settings[:], l.Settings)
+	s.outdated = e.bygone(s)
 	if err := s.open(e, fd, s, poll.In); err != nil {
 		return nil, err
 	}

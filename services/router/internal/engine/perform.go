@@ -52,6 +52,8 @@ func (c *client) do(a session.Action) {
 		c.limitIdle(&a)
 	case session.OpAnswered:
 		c.answered()
+	case session.OpAltered:
+		c.e.review()
 	case session.OpClose:
 		c.sayGoodbye()
 	}

@@ -23,8 +23,11 @@ type server struct {
 	// own startup parameters when it was made.
 	reported session.Reported
 	given    []handoff.Parameter
-	// outdated says that the primary answers otherwise by now: it is closed when it comes
-	// back.
+	// stored identifies what was stored for the role and the database when it was made,
+	// empty if that is not known.
+	stored string
+	// outdated says that the primary answers otherwise by now, or that sessions begin with
+	// other settings: it is closed when it comes back.
 	outdated bool
 	// relayed says that its TLS state is this process's: it cannot go to another.
 	relayed bool

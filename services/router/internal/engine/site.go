@@ -33,6 +33,11 @@ type site struct {
 	// unlike are the startup parameters with which a connection would answer otherwise than
 	// the primary.
 	unlike map[string]avoidance
+	// shown is what the last connection to a replica has shown of what is stored for the
+	// role and the database. One that was begun before since may have begun with what was
+	// stored before that.
+	shown string
+	since time.Time
 	// refusal is why the last connection could not be made, empty after one that was; said
 	// is what the server said, nil if it said nothing.
 	refusal string
@@ -114,6 +119,9 @@ func (p *site) connect(startup string) {
 				p.avoid(startup, other)
 			case err != nil:
 				p.connectFailed(startup, err)
+			case p.deviates(m.Stored):
+				poll.Hangup(m.FD)
+				p.shun(startup)
 			default:
 				p.connected(startup, m, given, began)
 			}
@@ -134,7 +142,7 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 	e := p.e
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
-	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, relayed: m.Relayed}
+	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, stored: m.Stored, relayed: m.Relayed}
 	s.Startup, s.Made = startup, began
 	s.reported.Began(m.Parameters)
 	s.Run = e.observe(p.key.Backend, m)
@@ -157,9 +165,11 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 		e.greeted(login, m.Parameters)
 		e.retire(login)
 		e.begins(login, m.Beginnings)
+		e.isStored(p.account(), m.Stored, began)
 	} else {
 		s.outdated = e.outdated(s, p.login(startup)) // it was told meanwhile
 	}
+	s.outdated = s.outdated || e.bygone(s)
 	p.giveBack(s)
 }
 

@@ -41,11 +41,14 @@ const (
 	OpLimitIdle
 	// OpAnswered: the statement that was granted a connection has been answered.
 	OpAnswered
+	// OpAltered: a statement has committed that may have changed what a role's or a
+	// database's sessions begin with.
+	OpAltered
 	// OpClose: close the client's connection once everything before is sent.
 	OpClose
 )
 
-var opNames = [...]string{"to-client", "to-server", "judge", "acquire", "withdraw", "release", "settle", "await-fence", "admit", "cancel", "limit-idle", "answered", "close"}
+var opNames = [...]string{"to-client", "to-server", "judge", "acquire", "withdraw", "release", "settle", "await-fence", "admit", "cancel", "limit-idle", "answered", "altered", "close"}
 
 // String gives the name used in test scripts.
 func (o Op) String() string { return opNames[o] }

@@ -32,6 +32,7 @@ var travels = map[string]map[string]string{
 		"strange": "- of a wait that begins again", "equipping": "- nothing at a safe point", "equipped": "- of what is read again",
 		"fatal": "- false at a safe point", "word": "- nil at a safe point", "leaving": "- Live.Leaving, if it is to end wherever it is: the owner's", "shown": "Shown", "last": "LastRoute",
 		"escapes": "Shown; what a connection says counts wherever it is",
+		"altered": "- the next connection tells it",
 	},
 	"session.held": {
 		"ok": "Leases", "used": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",

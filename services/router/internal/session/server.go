@@ -285,6 +285,10 @@ var deallocatedOne = []byte("DEALLOCATE\x00")
 // preparedTag is what a server says when PREPARE has run.
 var preparedTag = []byte("PREPARE\x00")
 
+// What a server says of ALTER ROLE, ALTER USER and ALTER DATABASE, of which some forms
+// change what sessions begin with.
+var alteredRole, alteredDatabase = []byte("ALTER ROLE\x00"), []byte("ALTER DATABASE\x00")
+
 // completed takes note of a command that has run.
 func (s *Session) completed(of *owed, tag []byte) {
 	if len(of.cmds) > 0 {
@@ -304,6 +308,7 @@ func (s *Session) completed(of *owed, tag []byte) {
 		s.owed.front().drops = of.drops[1:]
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
+	s.altered = s.altered || bytes.Equal(tag, alteredRole) || bytes.Equal(tag, alteredDatabase)
 	discard := bytes.Equal(tag, discarded)
 	if !discard && !bytes.Equal(tag, deallocated) {
 		return
@@ -367,6 +372,10 @@ func (s *Session) ready() {
 	if !s.inTransaction() && s.owed.empty() && (s.saw(s.at, &s.held[s.at]) || s.written) {
 		s.written = false
 		s.settle()
+	}
+	if s.altered && !s.inTransaction() && s.owed.empty() {
+		s.altered = false
+		s.do(Action{Op: OpAltered})
 	}
 	s.follow()
 	s.emitMade()

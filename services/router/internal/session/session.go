@@ -169,6 +169,9 @@ type Session struct {
 	amending amending
 	// retunes says that it changes what the session asks of the router.
 	retunes bool
+	// altered says that a statement of the open transaction may have changed what a role's
+	// or a database's sessions begin with.
+	altered bool
 
 	owed answers
 	// blocked says that the client's next message must wait until the sequences before

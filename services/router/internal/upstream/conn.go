@@ -35,6 +35,9 @@ type Made struct {
 	Parameters []handoff.Parameter
 	// Beginnings are what transactions on it begin with; nil if that is not known.
 	Beginnings *Beginnings
+	// Stored identifies what was stored for the role and the database just after the login
+	// (see Connector.Stored); empty if that is not known.
+	Stored string
 	// At is when the login was through. Run was seen after that.
 	At time.Time
 }
