@@ -96,7 +96,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if st := s.named[string(name)]; st != nil && (!st.raw || st.sql) {
 		return s.parseTaken(st.client, body, len(msg), run)
 	}
-	l, ok := localOf(text)
+	l, ok := s.localOf(text)
 	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
@@ -211,6 +211,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	o := owed{typ: wire.Parse}
 	if ok {
 		st := newRaw(string(name))
+		s.makeWay(st.client, run)
 		if scope == unnamedScope {
 			s.held[s.at].statements.dropUnnamed()
 		}
