@@ -45,3 +45,32 @@ func TestReadsThatReplicasCannotRun(t *testing.T) {
 		t.Error("no connection of a replica outlives the error of a read")
 	}
 }
+
+// What replicas refuse because the transactions of one login are serializable, those of
+// another go on to read there: of the statement nothing is learned.
+func TestSerializableLoginReadsFromThePrimary(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	r := newRig(t, cluster, nil)
+	others := r.connect()
+	others.must("CREATE TABLE shared AS SELECT 1 AS v")
+	r.caughtUp()
+	const sql = "SELECT v FROM shared"
+	r.readsOnReplica(others, sql)
+	c, err := r.dial("options='-c default_transaction_isolation=serializable'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if got := c.one(sql); got != "1" {
+			t.Fatalf("it reads %s", got)
+		}
+		if got := c.route(); got.Role != "primary" || got.Reason == "write" {
+			t.Errorf("its reads are %+v", got)
+		}
+	}
+	others.must(sql)
+	if got := others.route(); got.Reason == "write" {
+		t.Errorf("another login's reads are %+v", got)
+	}
+}

@@ -405,6 +405,20 @@ func TestExtendedProtocolIsThatOfTheServer(t *testing.T) {
 			&pgproto3.Parse{Name: "d1", Query: "DEALLOCATE ALL", ParameterOIDs: []uint32{705}}, sync,
 			&pgproto3.Parse{Name: "d1", Query: "DEALLOCATE s5", ParameterOIDs: []uint32{23}}, sync}},
 		{"everything forgotten", 2, batch{query("DISCARD ALL"), bind("", "s1"), execute("", 0), sync}},
+		{"forgotten by an earlier portal", 2, batch{
+			parse("t1", "SELECT 11"), parse("", "DISCARD ALL"), bind("p1", ""), parse("", "SELECT 1"), bind("p2", ""), execute("p1", 0),
+			parse("t1", "SELECT 12"), bind("", "t1"), execute("", 0), sync, bind("", "t1"), execute("", 0), sync}},
+		{"forgotten by one in other words", 2, batch{
+			parse("", "\f;DISCARD/**/ALL;"), bind("", ""), execute("", 0), parse("t1", "SELECT 13"), bind("", "t1"), execute("", 0), sync,
+			bind("", "t1"), execute("", 0), sync}},
+		{"where there is a session's state", 3, batch{
+			query("SELECT pg_advisory_lock(8)"),
+			parse("", "DEALLOCATE ALL"), bind("p1", ""), parse("", "SELECT 1"), bind("p2", ""), execute("p1", 0), execute("p2", 0),
+			parse("t1", "SELECT 14"), parse("t2", "SELECT 15"), bind("", "t1"), execute("", 0), sync, bind("", "t2"), execute("", 0), sync}},
+		{"and an error behind it", 2, batch{
+			parse("", "DEALLOCATE PREPARE\fALL"), bind("p1", ""), parse("", "SELECT 1"), bind("p2", ""), execute("p1", 0),
+			parse("t1", "SELECT 16"), bind("", "nothing"), execute("", 0), sync, bind("", "t1"), execute("", 0), sync}},
+		{"all of it", 2, batch{query("DISCARD ALL"), bind("", "t1"), execute("", 0), sync}},
 	} {
 		want, got := straight.send(c.batch, c.ready), through.send(c.batch, c.ready)
 		// Where in the server's source an error was raised is not known of one that the

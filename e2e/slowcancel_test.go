@@ -8,6 +8,9 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lab"
@@ -154,4 +157,102 @@ func TestCancelReturnsWhenItIsOver(t *testing.T) {
 		t.Errorf("the canceled statement: %v", err)
 	}
 	c.must("DELETE FROM nothing")
+}
+
+// A cancel request that comes while the one before it is under way stops the statement that
+// its client has sent since (rule 31).
+func TestCancelRequestsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	slow := slowlyCanceling(t, cluster.Primary())
+	r := newRig(t, cluster, func(c *config.Config) { c.Primary.Address = slow.l.Addr().String() })
+	c, other := r.connect(), r.connect()
+	other.must("CREATE TABLE nothing (a int)")
+	holder := direct(t, cluster.Primary())
+	holder.must("SELECT pg_advisory_lock(1)")
+	c.must("BEGIN; DELETE FROM nothing")
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.run("SELECT pg_advisory_xact_lock(1)")
+		first <- err
+	}()
+	awaitLock(t, holder)
+	over := make(chan error, 2)
+	cancel := func() { over <- c.conn.CancelRequest(timeout(t)) }
+	go cancel()
+	<-slow.held
+	holder.must("SELECT pg_advisory_unlock(1)")
+	if err := <-first; err != nil {
+		t.Fatalf("the first statement: %v", err)
+	}
+	c.sends("SELECT pg_sleep(600)")
+	go cancel()
+	for range 100 {
+		other.must("DELETE FROM nothing WHERE a = 1")
+	}
+	slow.release()
+	for range 2 {
+		if err := <-over; err != nil {
+			t.Errorf("cancel request: %v", err)
+		}
+	}
+	if code := c.answered(); code != "57014" {
+		t.Errorf("the second statement: %q", code)
+	}
+	c.must("ROLLBACK")
+}
+
+// sends sends a simple query without waiting for the answer.
+func (c *client) sends(sql string) {
+	c.t.Helper()
+	c.conn.Frontend().SendQuery(&pgproto3.Query{String: sql})
+	if err := c.conn.Frontend().Flush(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answered reads the answer to that, and gives the SQLSTATE of its error.
+func (c *client) answered() (code string) {
+	c.t.Helper()
+	if err := c.conn.Conn().SetReadDeadline(time.Now().Add(patience)); err != nil {
+		c.t.Fatal(err)
+	}
+	for {
+		m, err := c.conn.Frontend().Receive()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		switch m := m.(type) {
+		case *pgproto3.ErrorResponse:
+			code = m.Code
+		case *pgproto3.ReadyForQuery:
+			if err := c.conn.Conn().SetReadDeadline(time.Time{}); err != nil {
+				c.t.Fatal(err)
+			}
+			return code
+		}
+	}
+}
+
+// A cancel request right behind its statement finds that while its connection is given
+// what the session has set: it is for the statement all the same (rule 31).
+func TestCancelWhileSettingsAreGiven(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newCluster(t), narrow(1))
+	c, other := r.connect(), r.connect()
+	other.must("CREATE TABLE nothing (a int)")
+	r.caughtUp()
+	c.must("SET work_mem = '1MB'")
+	other.must("SET work_mem = '2MB'")
+	for _, sql := range []string{"SELECT pg_sleep(600)", "WITH w AS (DELETE FROM nothing) SELECT pg_sleep(600)"} {
+		for range 30 {
+			other.must("SELECT 1")
+			other.must("DELETE FROM nothing")
+			c.sends(sql)
+			c.cancel()
+			if code := c.answered(); code != "57014" {
+				t.Fatalf("%s: %q", sql, code)
+			}
+		}
+	}
 }

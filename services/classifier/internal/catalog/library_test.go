@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds what a test waits for.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // desk is a Library with what it said.
 type desk struct {

@@ -19,10 +19,14 @@ func (c *client) listens() bool {
 	if s == nil {
 		return true
 	}
-	// A cancel request that is under way was meant for the statement before: the next
-	// one must not be there when it arrives.
-	canceling := s.cancels > 0 && c.s.Phase() != session.Busy
-	return len(s.out) == 0 && !canceling
+	return len(s.out) == 0 && !c.canceling()
+}
+
+// canceling reports whether a cancel request is under way that was meant for a statement
+// which is over: the next one must not be there when it arrives.
+func (c *client) canceling() bool {
+	s := c.conns[c.s.Slot()]
+	return s != nil && s.cancels > 0 && c.s.Phase() != session.Busy
 }
 
 // receive reads once.
@@ -70,7 +74,7 @@ func (c *client) resume() {
 			break
 		}
 	}
-	if len(c.early) > 0 && !c.s.Unsent() {
+	if len(c.early) > 0 && !c.unsent() {
 		c.cancelEarly()
 	}
 	if c.leaves {

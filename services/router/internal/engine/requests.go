@@ -28,8 +28,8 @@ func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
 }
 
 // cancel cancels what the client has sent and calls over when no request can hit what it
-// sends from then on. A statement of a transaction that has not left yet is canceled when
-// it has.
+// sends from then on. A statement that has not left yet, in a transaction or because a
+// request is under way for the one before, is canceled when it has.
 func (c *client) cancel(over func()) {
 	idle := c.s.Phase() == session.Idle
 	c.hear()
@@ -37,7 +37,7 @@ func (c *client) cancel(over func()) {
 		over()
 		return
 	}
-	if c.s.Unsent() {
+	if c.unsent() {
 		c.early = append(c.early, over)
 		return
 	}
@@ -50,9 +50,19 @@ func (c *client) cancel(over func()) {
 	c.resume()
 }
 
-// hear takes what the client has sent by now, unless the session has something to do.
+// unsent reports whether a cancel request has come too early: the statement that it is for
+// waits, and is not to be answered here.
+func (c *client) unsent() bool {
+	return c.s.Unsent() || len(c.unread) > 0 && c.s.Reads() && c.canceling()
+}
+
+// hear takes what the client has sent by now, unless the session has something to do. What
+// waits for the end of a cancel request is only taken note of.
 func (c *client) hear() {
-	if c.closed || c.closing || c.spent || c.s.Phase() != session.Idle || !c.listens() {
+	if c.closed || c.closing || c.spent || c.broken || c.s.Phase() != session.Idle {
+		return
+	}
+	if !c.listens() && (!c.canceling() || len(c.unread) > 0) {
 		return
 	}
 	c.receive()

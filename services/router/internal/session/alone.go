@@ -53,7 +53,7 @@ func (s *Session) alone(seq []byte) bool {
 		switch typ {
 		case wire.Parse:
 			_, text, types, whole := splitParse(msg)
-			l, local := localOf(text)
+			l, local := s.localOf(text)
 			ok = whole && local && s.answers(&l) && len(types) == 0
 		case wire.Bind:
 			var portal, name []byte
@@ -123,7 +123,7 @@ func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 	switch typ {
 	case wire.Parse:
 		name, text, _, _ := splitParse(msg)
-		l, _ := localOf(text)
+		l, _ := s.localOf(text)
 		if len(name) == 0 {
 			s.unnamed = nil
 		} else if s.statement(name) != nil {

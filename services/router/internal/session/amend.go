@@ -94,7 +94,7 @@ func (s *Session) givesUp(v verdict.Verdict, text []byte) bool {
 
 // leftBy does so for its text.
 func (s *Session) leftBy(text []byte) (l settings.List, ok bool) {
-	if here, is := localOf(text); is {
+	if here, is := s.localOf(text); is {
 		return l, here.kind == discardAll
 	}
 	if !s.legible(text) {

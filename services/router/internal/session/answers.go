@@ -74,6 +74,8 @@ type owed struct {
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string
+	// drops are the names in the DEALLOCATEs of a Query, as far as they have not been executed.
+	drops []string
 	// gives is the name under which the message gives the connection a statement, unseen, or
 	// takes from it the one that it had.
 	gives string

@@ -170,22 +170,24 @@ func (s *Session) environment() settings.Hash {
 	return settings.Hash(sum[:len(settings.Hash{})])
 }
 
-// onlyPrimary reports whether reads cannot run on a replica as things are set: a
-// standby knows no serializable transactions (PostgreSQL documentation, "Hot
-// Standby: User's Overview").
+// onlyPrimary reports whether reads cannot run on a replica as things are set, in the
+// session or for its login: a standby knows no serializable transactions (PostgreSQL
+// documentation, "Hot Standby: User's Overview").
 func (s *Session) onlyPrimary() bool {
+	if level := s.block.modes.Isolation; level != settings.DefaultIsolation {
+		return level == settings.Serializable
+	}
 	for _, c := range s.set.List().Settings() {
-		if c.Name == "default_transaction_isolation" && !bytes.Contains(bytes.ToLower([]byte(c.SQL)), []byte("read")) {
-			return true
+		if c.Name == "default_transaction_isolation" {
+			return !bytes.Contains(bytes.ToLower([]byte(c.SQL)), []byte("read"))
 		}
 	}
-	return false
+	return s.env.Beginnings().Isolation == settings.Serializable
 }
 
 // apply gives the connection in use the session's settings, and takes from it what it
 // has under names that clients give and that is not the session's.
 func (s *Session) apply() {
-	s.interrupted = false
 	s.ask(Applying, func(b []byte) []byte {
 		for _, name := range s.strange {
 			b = append(append(append(b, "DEALLOCATE "...), quotedName(name)...), ';')
@@ -287,13 +289,7 @@ func (s *Session) applied() {
 // was lost while it was given the settings, unless its client has asked to cancel it.
 func (s *Session) applyElsewhere(backend int) {
 	s.word = nil
-	if s.interrupted {
-		s.applies = 0
-		s.enter(Queued)
-		s.Refuse(&canceled)
-		return
-	}
-	if s.tires(&Problem{Code: "08006", Message: "server connection was lost while it was given the session's settings"}) {
+	if s.stops() || s.tires(&Problem{Code: "08006", Message: "server connection was lost while it was given the session's settings"}) {
 		return
 	}
 	r := s.asked

@@ -11,7 +11,7 @@ import (
 // queryBlock answers a simple query that is about a block which no server has or needs
 // to have, and reports whether it was one.
 func (s *Session) queryBlock(text []byte) bool {
-	if s.block.here() && len(bytes.Trim(text, space+"\f\v;")) == 0 {
+	if s.block.here() && len(bytes.Trim(text, " \t\r\n\f\v;")) == 0 {
 		s.simpleHere()
 		s.sayDone(append(s.scratch, wire.EmptyQueryResponse, 0, 0, 0, 4))
 		return true

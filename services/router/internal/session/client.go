@@ -283,6 +283,7 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	o := s.simple(typ)
 	followed := false
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
+		o.drops = s.deallocates(text)
 		o.cmds, s.verdict = s.queried(text, s.verdict)
 		o.st, followed = s.follows(text)
 		o.prepares = names(&s.verdict)

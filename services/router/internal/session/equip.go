@@ -90,7 +90,7 @@ func (s *Session) others() (names []string) {
 // is there, and reports whether there is anything to do.
 func (s *Session) equips(typ byte, msg []byte) bool {
 	t := s.held[s.at].statements
-	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil {
+	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) {
 		return false
 	}
 	names, all := s.needs(typ, msg)
@@ -144,7 +144,7 @@ func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
 	}
 	v := &s.verdict
 	text, ok := wire.QueryText(msg)
-	l, isLocal := localOf(text)
+	l, isLocal := s.localOf(text)
 	names = naming(v)
 	switch {
 	case typ != wire.Query || !ok:
@@ -157,6 +157,9 @@ func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
 		return nil, false
 	}
 	cmds, once := s.queried(text, *v)
+	names = append(names, s.deallocates(text)...)
+	slices.Sort(names)
+	names = slices.Compact(names)
 	return names, v.Fingerprint == 0 || unfollowed(once, cmds)&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
 }
 
@@ -216,6 +219,19 @@ func (s *Session) loseInside(name string, run *forwarding) {
 		s.inside(run, "DEALLOCATE "+quotedName(name), owed{gives: name, had: &id})
 		delete(t.sql, name)
 	}
+}
+
+// makeWay has the connection in use not have what it was given under a name that stands for
+// nothing, and is about to.
+func (s *Session) makeWay(name string, run *forwarding) {
+	t := s.held[s.at].statements
+	id, ok := t.sql[name]
+	if !ok || s.named[name] != nil {
+		return
+	}
+	delete(t.sql, name)
+	s.owed.sent(owed{typ: wire.Close, how: hide, gives: name, had: &id})
+	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
 // supply gives the connection in use what a statement that is about to be bound or
@@ -328,7 +344,6 @@ const (
 // equip sends what is to be done.
 func (s *Session) equip(todo []equipment, all bool) {
 	s.enter(Applying)
-	s.interrupted = false
 	s.held[s.at].statements.dropUnnamed()
 	s.equipping = equipping{all: all}
 	from := len(s.built)
@@ -421,7 +436,10 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	if !s.block.here() {
 		s.status = msg[wire.HeaderSize]
 	}
-	if s.interrupted && q.stopped() && s.status == wire.InTransaction && s.inTransaction() {
+	if s.interrupted && !q.stopped() { // perhaps when the server had nothing to cancel
+		q.word = &canceled
+	}
+	if s.interrupted && s.status == wire.InTransaction && s.inTransaction() {
 		return s.abort()
 	}
 	s.equippedNow()
@@ -429,7 +447,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 }
 
 // abort makes the client's transaction fail, as a statement that is canceled does: a shield
-// has kept it from that. It reports false where it has not failed.
+// has kept it from that, or nothing was canceled. It reports false where it has not failed.
 func (s *Session) abort() bool {
 	if s.equipping.aborts {
 		return false
@@ -452,7 +470,7 @@ func (s *Session) equippedNow() {
 	if q.kept {
 		how = Broken
 	}
-	p, meant := q.word, s.interrupted && q.stopped()
+	p, meant := q.word, s.interrupted
 	switch {
 	case p == nil || q.all && s.status != wire.Failed && !q.kept && !meant:
 		s.proceed()

@@ -18,7 +18,7 @@ var travels = map[string]map[string]string{
 		"env": "- the owner's", "rec": "the record", "phase": "Skipping; all other safe phases begin again as Idle", "steps": "- counts here",
 		"out": "- empty at a safe point", "scratch": "- made here, sent", "built": "- made here, sent", "status": "Status", "block": "Block", "fence": "Fence", "token": "- of what is read again", "aside": "- of isAside: any replica, in the mode causal", "isAside": "Fence.Aside",
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
-		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- no settings are being applied",
+		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- false at a safe point",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
 		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "latest": "Portals", "here": "Portals", "forgetful": "- taken for granted in a transaction",
 		"missing": "- nil at a safe point", "exact": "- of missing", "asking": "- false at a safe point",

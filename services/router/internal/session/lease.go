@@ -60,6 +60,9 @@ func (s *Session) Granted(g *Grant) {
 // proceed lets the statement at the head, or the read that runs again, go on with
 // the connection.
 func (s *Session) proceed() {
+	if s.stops() {
+		return
+	}
 	if s.block.state == fallen {
 		s.failThere()
 		return

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
@@ -37,113 +35,16 @@ const (
 	ownParameter
 )
 
-// space is what DEALLOCATE and DISCARD ALL are recognized with between words.
-const space = " \t\r\n"
-
-// maxLocal is how much may follow the first word of one, in bytes.
-const maxLocal = 256
-
-// maxCommented is the longest text that is looked at as one with its comments, in bytes.
-const maxCommented = 4 << 10
-
 // localOf reads statements about the router's own parameters, and DEALLOCATE and
 // DISCARD ALL (PostgreSQL documentation: "SQL Commands").
-func localOf(text []byte) (local, bool) {
+func (s *Session) localOf(text []byte) (local, bool) {
 	if os, ok := settings.ParseOwn(text); ok && len(os) == 1 {
 		return local{kind: ownParameter, own: &os[0]}, true
 	}
-	verb, rest := forgetting(text)
-	switch {
-	case bytes.EqualFold(verb, deallocating):
-		if w, after := word(rest); bytes.EqualFold(w, []byte("prepare")) && len(bytes.Trim(after, space+";")) > 0 {
-			rest = after
-		}
-		rest = bytes.TrimRight(bytes.TrimSpace(rest), space+";")
-		if bytes.EqualFold(rest, []byte("all")) {
-			return local{kind: deallocateAll}, true
-		}
-		name, ok := identifier(rest)
-		return local{kind: deallocate, name: name}, ok
-	case bytes.EqualFold(verb, discarding):
-		ok := bytes.EqualFold(bytes.TrimRight(bytes.TrimSpace(rest), space+";"), []byte("all"))
-		return local{kind: discardAll}, ok
+	if !mayDeallocate(text) {
+		return local{}, false
 	}
-	return local{}, false
-}
-
-var deallocating, discarding = []byte("deallocate"), []byte("discard")
-
-// forgetting gives the first word of a text that may be DEALLOCATE or DISCARD, and what
-// follows it, without comments; nil of any other text.
-func forgetting(text []byte) (verb, rest []byte) {
-	for len(text) > 0 && isSpace(text[0]) {
-		text = text[1:]
-	}
-	if len(text) == 0 || len(text) > maxCommented {
-		return nil, nil
-	}
-	switch text[0] {
-	case 'd', 'D', '-', '/':
-	default:
-		return nil, nil // most are told by this
-	}
-	lexer := sqltoken.NewLexer(text, sqltoken.FirstMajor)
-	t, err := lexer.Next()
-	for err == nil && t.IsComment() {
-		t, err = lexer.Next()
-	}
-	if err != nil {
-		return nil, nil
-	}
-	verb, rest = text[t.Start:t.End], text[t.End:]
-	if !bytes.EqualFold(verb, deallocating) && !bytes.EqualFold(verb, discarding) {
-		return nil, nil
-	}
-	if bytes.Contains(rest, []byte("--")) || bytes.Contains(rest, []byte("/*")) {
-		if rest, err = sqltoken.AppendWithoutComments(nil, rest, sqltoken.FirstMajor); err != nil {
-			return nil, nil
-		}
-	}
-	if len(bytes.TrimSpace(rest)) > maxLocal {
-		return nil, nil
-	}
-	return verb, rest
-}
-
-// word cuts off the first word.
-func word(b []byte) (w, rest []byte) {
-	for len(b) > 0 && isSpace(b[0]) {
-		b = b[1:]
-	}
-	for i, c := range b {
-		if isSpace(c) {
-			return b[:i], b[i:]
-		}
-	}
-	return b, nil
-}
-
-// isSpace reports whether c is of space: every statement's first word is looked for, so
-// that a table made each time (bytes.IndexAny) would show.
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-
-// identifier reads an SQL identifier that is all of b ("SQL Syntax: Lexical
-// Structure").
-func identifier(b []byte) (string, bool) {
-	if len(b) >= 2 && b[0] == '"' && b[len(b)-1] == '"' {
-		name := strings.ReplaceAll(string(b[1:len(b)-1]), `""`, "\x00")
-		if name == "" || strings.Contains(name, `"`) {
-			return "", false
-		}
-		return strings.ReplaceAll(name, "\x00", `"`), true
-	}
-	for i, c := range b {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '$') {
-			return "", false
-		}
-	}
-	return strings.ToLower(string(b)), len(b) > 0
+	return s.dialect().deallocate(text)
 }
 
 // executes reports whether the router executes it: if it can only be about what it
@@ -187,7 +88,7 @@ func (s *Session) queryHere(text []byte) bool {
 	if s.status == wire.Failed {
 		return false
 	}
-	l, ok := localOf(text)
+	l, ok := s.localOf(text)
 	switch {
 	case !ok:
 		return false

@@ -40,6 +40,9 @@ func (s *Session) ServerLost(slot Slot) {
 	case s.retreating:
 		s.dropOwed()
 		s.acquire(route.Request{Reason: route.ReasonRerun})
+	case s.phase == Busy && s.retry && s.interrupted:
+		s.dropOwed()
+		s.stops()
 	case s.phase == Busy && s.retry && !s.tried.Has(h.by.Backend):
 		// Nothing of the read's answer has been shown: run it elsewhere. If it is what
 		// brings servers down, each of them has had it once.
@@ -209,6 +212,7 @@ func (s *Session) readyAfterSkipping() {
 // idle ends a request.
 func (s *Session) idle() {
 	s.extended, s.taken, s.opaque, s.sweeps, s.retunes, s.equipped = false, false, false, false, false, false
+	s.interrupted = false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {
 		s.finish(&shutdown)
@@ -244,6 +248,22 @@ func (s *Session) Cancel() {
 		s.interrupted = true
 		s.do(Action{Op: OpCancel, Slot: s.at})
 	}
+}
+
+// stops ends the statement that is about to be sent, or to run again, if the client has
+// asked to cancel it, and reports whether it does. The request may have reached a server that
+// had nothing of it to cancel.
+func (s *Session) stops() bool {
+	if !s.interrupted {
+		return false
+	}
+	s.applies = 0
+	if !s.bound(s.at) {
+		s.let(s.at, Clean)
+	}
+	s.enter(Queued)
+	s.Refuse(&canceled)
+	return true
 }
 
 // ClientGone says that the client has closed its connection or that it broke.

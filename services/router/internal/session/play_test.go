@@ -247,6 +247,8 @@ func (p *play) set(args []string) error {
 			p.o.settings.LazyBegin, p.o.beginnings.Known = v == "on", true
 		case "read-only-on-replicas":
 			p.o.settings.ReadOnlyOnReplicas, p.o.beginnings.Isolation = v == "on", settings.ReadCommitted
+		case "isolation": // that transactions begin with
+			p.o.beginnings.Isolation = settings.ParseIsolation(v)
 		case "temporary-path":
 			p.o.beginnings.Temporary = v == "on"
 		case "transaction-timeout":

@@ -26,9 +26,19 @@ func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 		return true
 	}
 	s.missing, s.exact = st, exact
+	s.anew()
 	s.inject(run)
 	run.flush()
 	return false
+}
+
+// anew notes that what the client sends waits for something, so that a cancel request may
+// find nothing running. One from before was for what has run by then, unless that is a read
+// that has shown nothing yet.
+func (s *Session) anew() {
+	if !s.retry {
+		s.interrupted = false
+	}
 }
 
 // inject sends what the missing statement needs. One that the connection holds is parsed
@@ -130,6 +140,10 @@ func (s *Session) goOn() {
 	}
 	h := s.held[s.at].statements.find(st)
 	switch {
+	case s.interrupted: // perhaps when the server had nothing to cancel
+		run := forwarding{s: s}
+		s.fail(&run, &canceled)
+		run.flush()
 	case !s.exact || h == nil || !h.told.contradicts(&st.told):
 		s.missing = nil
 		s.enter(Busy)

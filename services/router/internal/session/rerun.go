@@ -74,6 +74,8 @@ func (s *Session) retreats(problem []byte) bool {
 		return false
 	case s.extended && (code == noSuchStatement || outdated(problem)):
 		return false // it can be parsed again there
+	case notSerializable(problem): // how the session is set, and nothing of the statement's
+		s.unfit = s.unfit.With(s.held[s.at].by.Backend)
 	case code == unsupported || code == readOnly:
 		s.unsuited()
 	}
@@ -87,6 +89,14 @@ func (s *Session) retreats(problem []byte) bool {
 func outdated(problem []byte) bool {
 	return errorCode(problem) == unsupported &&
 		(bytes.Contains(problem, []byte("RRevalidateCachedQuery\x00")) || bytes.Contains(problem, []byte(changedResult.Message)))
+}
+
+// notSerializable reports whether a standby has refused a statement because transactions
+// of the session are serializable unless they say otherwise: by the function that raises
+// the error, as the message may be translated.
+func notSerializable(problem []byte) bool {
+	return errorCode(problem) == unsupported &&
+		(bytes.Contains(problem, []byte("RGetSerializableTransactionSnapshot\x00")) || bytes.Contains(problem, []byte("cannot use serializable mode in a hot standby")))
 }
 
 // readOnly is the SQLSTATE of a statement that a standby does not execute because it

@@ -235,7 +235,7 @@ func (s *Session) judge(text, types []byte) (verdict.Verdict, bool) {
 	if len(text) > s.env.Settings().MaxText {
 		return unlooked(), true
 	}
-	if l, ok := localOf(text); ok {
+	if l, ok := s.localOf(text); ok {
 		return l.verdict(), true
 	}
 	text = typed(text, types)
@@ -340,13 +340,14 @@ func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 		s.known = false
 		return s.verdict, true
 	}
-	if l, ok := localOf(text); ok {
+	if l, ok := s.localOf(text); ok {
 		return l.verdict(), true
 	}
 	text = typed(text, types)
 	v, ok := s.env.Verdict(s, text)
 	if !ok {
 		s.asking = true
+		s.anew()
 		s.do(Action{Op: OpJudge, Data: text})
 	}
 	return v, ok

@@ -279,6 +279,9 @@ var discarded, deallocated = []byte("DISCARD ALL\x00"), []byte("DEALLOCATE ALL\x
 // back to a savepoint.
 var rolledBack = []byte("ROLLBACK\x00")
 
+// deallocatedOne is what a server says when DEALLOCATE of one statement has run.
+var deallocatedOne = []byte("DEALLOCATE\x00")
+
 // preparedTag is what a server says when PREPARE has run.
 var preparedTag = []byte("PREPARE\x00")
 
@@ -299,6 +302,10 @@ func (s *Session) completed(of *owed, tag []byte) {
 		if of.typ == wire.Query {
 			s.owed.front().prepares = of.prepares[1:]
 		}
+	}
+	if len(of.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
+		s.ranDeallocate(of.drops[0])
+		s.owed.front().drops = of.drops[1:]
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	s.altered = s.altered || bytes.Equal(tag, alteredRole) || bytes.Equal(tag, alteredDatabase)

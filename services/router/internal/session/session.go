@@ -88,7 +88,8 @@ type Session struct {
 	// a connection that it is still offered first.
 	stepped bool
 	// set is what the client has set; parsing identifies that of it which matters when
-	// a statement is parsed. unfit are the backends that have refused to set it.
+	// a statement is parsed. unfit are the backends that have refused to set it, or to read
+	// as things are set.
 	set     settings.Tracker
 	parsing settings.Hash
 	unfit   route.Set
@@ -117,7 +118,8 @@ type Session struct {
 	// while they were given the settings.
 	asked   route.Request
 	applies int
-	// interrupted says that the client has asked to cancel what runs.
+	// interrupted says that the client has asked to cancel the statement, since that has its
+	// connection: it does not go on where nothing of it runs yet.
 	interrupted bool
 	// at is the slot in use while Granted or Busy.
 	at Slot
@@ -353,6 +355,9 @@ func (s *Session) toClient(from int) {
 }
 
 func (s *Session) acquire(r route.Request) {
+	if s.stops() {
+		return
+	}
 	v := s.wanted()
 	r.Mode = v.Mode
 	r.Strict = r.Mode.Fenced()

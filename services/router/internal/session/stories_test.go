@@ -63,11 +63,14 @@ var alone = []string{
 	`Parse|a|rows 2 i1|23 Describe|Sa Sync / Bind||a Execute Sync / Query|alter 0 i2 / Bind||a Execute Sync / Query|rows 1 i3`,
 }
 
-// forgetting are those in which a server removes all prepared statements by a message that is
-// not the last of its sequence.
+// forgetting are those in which a server removes prepared statements itself: all of them by a
+// message that is not the last of its sequence, or one in a string of statements.
 var forgetting = []string{
 	`Close|Sa Parse|a|rows 2 i1 Sync / Parse||DISCARD ALL Bind|x Parse||rows 1 i2 Bind|y Execute|x Parse|a|rows 3 i3 Bind||a Execute Sync / Bind||a Execute Sync`,
 	`Close|Sa Parse|a|LONG Sync / Query|begin 0 i1 / Parse||DEALLOCATE ALL Bind|x Parse||rows 1 i2 Bind|y Execute|x Parse|a|rows 3 i3 Sync / Bind||a Execute Sync / Query|commit 0 i4 / Bind||a Execute Sync`,
+	`Close|Sa Close|Sb Parse|a|rows 2 i1 Parse|b|rows 3 i2 Sync / Query|DEALLOCATE a;rows 1 i3;DEALLOCATE b / Bind||b Execute Sync / Parse|a|rows 1 i4 Sync / Bind||a Execute Sync / Query|EXECUTE a`,
+	`Close|Sa Close|Sb Parse|a|rows 2 i1 Parse|b|rows 3 i2 Sync / Query|DEALLOCATE a;fail w i3;DEALLOCATE b / Bind||b Execute Sync / Bind||a Execute Sync / Query|EXECUTE b`,
+	`Close|Sa Parse|a|rows 2 i1 Sync / Query|DEALLOCATE a;PREPARE a AS rows 1 i2;DEALLOCATE z / Bind||a Execute Sync / Query|DEALLOCATE a / Bind||a Execute Sync`,
 	`Close|Sa Close|Sb Parse|a|rows 2 i1 Sync / Parse||DISCARD ALLBLANK Bind Execute Parse|b|rows 3 i3 Sync / Bind||b Execute Sync / Bind||a Execute Sync`,
 	`Close|Sa Close|Sb Parse|a|rows 2 i1 Sync / Parse||DEALLOCATE ALLBLANK Bind Execute Close|Sa Bind|z|z Sync / Parse|a|rows 3 i3 Sync / Bind||a Execute Sync / Query|DISCARD ALL`,
 }

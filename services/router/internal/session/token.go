@@ -53,7 +53,7 @@ func (s *Session) aloneAwaitsToken(seq []byte) bool {
 		switch typ {
 		case wire.Parse:
 			name, text, _, _ := splitParse(msg)
-			if l, ok := localOf(text); ok && l.kind == ownParameter {
+			if l, ok := s.localOf(text); ok && l.kind == ownParameter {
 				given[string(name)] = l.own
 			}
 		case wire.Bind:

@@ -96,14 +96,19 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if st := s.named[string(name)]; st != nil && (!st.raw || st.sql) {
 		return s.parseTaken(st.client, body, len(msg), run)
 	}
-	l, ok := localOf(text)
+	l, ok := s.localOf(text)
 	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
 	forgets := ok && l.forgets()
+	asked := s.known
 	v, ok := s.verdictOfParse(text, types)
-	if !ok {
+	switch {
+	case !ok:
 		return 0
+	case asked && s.interrupted && s.owed.empty(): // nothing ran that could be canceled
+		s.failParse(run, &canceled, name)
+		return len(msg)
 	}
 	held := s.held[s.at].statements
 	if len(name) == 0 {
@@ -206,6 +211,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	o := owed{typ: wire.Parse}
 	if ok {
 		st := newRaw(string(name))
+		s.makeWay(st.client, run)
 		if scope == unnamedScope {
 			s.held[s.at].statements.dropUnnamed()
 		}

@@ -157,7 +157,7 @@ func unpack(p *handoff.Prepared) *Statement {
 		s = newPrepared(string(p.Name), p.Text, parsing)
 		s.verdict = v
 	case p.Local:
-		s.local, _ = localOf(p.Text)
+		s.local = unpackLocal(p.Text)
 		s.verdict = s.local.verdict()
 		s.client = string(p.Name)
 	case len(p.Name) > 0:
