@@ -191,7 +191,10 @@ func (p *site) connectFailed(startup string, err error) {
 	if p.refusal == err.Error() {
 		level = slog.LevelDebug // said before
 	}
-	p.refusal, p.said = err.Error(), pg
+	p.refusal, p.said = err.Error(), nil
+	if pg != nil && !denied { // what concerns one session's parameters is not the others'
+		p.said = pg
+	}
 	e.log.Log(e.workCtx, level, "cannot connect to server", obs.KeyBackend, e.servers[p.key.Backend].name, obs.KeyUser, p.key.User, obs.KeyDatabase, p.key.Database, obs.KeyError, err)
 	isPrimary := p.key.Backend == e.tracker.Table().Primary
 	if !denied && !full {
