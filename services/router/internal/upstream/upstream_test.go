@@ -345,3 +345,35 @@ func TestStartupParametersOfOneName(t *testing.T) {
 		t.Errorf("%v become %v, want %v", ps, got, want)
 	}
 }
+
+// What is stored for roles is not for every role to read. What a connection begins with is known all the same.
+func TestWhatIsStoredMayBeUnreadable(t *testing.T) {
+	primary := labtest.Start(t, 0).Primary()
+	super, err := pgconn.Connect(t.Context(), primary.SuperDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = super.Close(context.Background()) })
+	c := connector(t, primary)
+	for _, readable := range []bool{true, false} {
+		if !readable {
+			if _, err := super.Exec(t.Context(), "REVOKE SELECT ON pg_db_role_setting FROM PUBLIC").ReadAll(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := c.Connect(t.Context(), login, lab.Database, []handoff.Parameter{{Name: "search_path", Value: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := open(t, m)
+		if m.Beginnings == nil || m.Beginnings.Isolation != "read committed" || m.Beginnings.SearchPath != "a" {
+			t.Errorf("readable %v: it begins with %+v", readable, m.Beginnings)
+		}
+		if (m.Stored != "") != readable {
+			t.Errorf("readable %v: what is stored is %q", readable, m.Stored)
+		}
+		if got := r.query("SELECT 7"); got != "7" {
+			t.Errorf("readable %v: it answers %q", readable, got)
+		}
+	}
+}
