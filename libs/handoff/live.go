@@ -237,6 +237,9 @@ type Lease struct {
 	Secret []byte `json:"secret"`
 	// Parameters are what the server reported when the connection was made.
 	Parameters []Parameter `json:"parameters,omitempty"`
+	// Reported is what it has reported since of those that decide how values look and how
+	// strings are read: the last value of each.
+	Reported []Parameter `json:"reported,omitempty"`
 	// Begins is what its transactions begin with, nil if that is not known.
 	Begins *Begins `json:"begins,omitempty"`
 	// AgeMicros is how long ago the connection was made.

@@ -80,6 +80,41 @@ func spareConnectionsThatArrive(t *testing.T, cluster *lab.Cluster) {
 	}
 }
 
+// What a connection has reported since it was made is known wherever it arrives: one that reads
+// strings otherwise by now (rule 24) will not report it again.
+func whatAConnectionHasReported(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	donor := joinSession(t, st.Engine, "donor")
+	donor.pid() // there is a connection
+	st.on(func() {
+		for _, p := range st.pools {
+			for _, s := range p.all() {
+				s.reported.Note([]byte("standard_conforming_strings\x00off\x00"))
+			}
+		}
+	})
+	lease, fd := st.spare("donor")
+	st.arrives(t, lease, fd).untilReady()
+	found := false
+	st.on(func() {
+		for _, p := range st.pools {
+			for _, s := range p.all() {
+				if s.pid != lease.PID {
+					continue
+				}
+				found = true
+				now, _ := s.reported.Over(s.params, false)
+				if !slices.Contains(now, handoff.Parameter{Name: "standard_conforming_strings", Value: "off"}) {
+					t.Errorf("the connection has arrived without what it has reported: %+v", now)
+				}
+			}
+		}
+	})
+	if !found {
+		t.Error("the connection has not arrived")
+	}
+}
+
 // Spare connections beyond backends.max_connections are not taken.
 func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 	st := newStation(t, cluster)
