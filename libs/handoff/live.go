@@ -12,6 +12,9 @@ import (
 type Live struct {
 	// Shown are the ParameterStatus values the client was last told.
 	Shown []Parameter `json:"shown,omitempty"`
+	// Greeting is what the primary reports to logins like this one, before anything is set,
+	// if that is known: replicas are given what of it decides how values look.
+	Greeting []Parameter `json:"greeting,omitempty"`
 	// Fence is the position the session's reads need.
 	Fence Fence `json:"fence"`
 	// Pin says why the session is bound to its primary connection, empty if it is
