@@ -287,13 +287,14 @@ func (s *Session) lacking(u use) (todo []equipment) {
 	st, t := s.named[u.name], s.held[s.at].statements
 	_, there := t.sql[u.name]
 	switch {
-	case st == nil || st.sql:
-	case st.raw:
+	case st == nil:
+	case st.raw && !st.sql:
 		return nil // where it is, it is
 	case u.verb != toExecute && there:
 		return nil
 	case u.verb != toExecute:
 		st = taking(u.name, st)
+	case st.sql:
 	case st.local.kind == notLocal:
 		st.in(s.environment())
 	default:
