@@ -11,8 +11,7 @@ import (
 // judge makes every replica unhealthy that has left the primary's history: it can
 // show rows that the primary never had, and no wait brings it back. The next
 // observation of a replica starts from healthy, so one that was repaired is used again.
-func (s *State) judge(primary string) {
-	p := s.members[primary]
+func (s *State) judge(p *member) {
 	for _, m := range s.members {
 		m.diverged, m.lag.Diverged = false, false
 		if p == nil || m.lag.Role != bus.Replica || m.lag.Incarnation.SystemID != p.lag.Incarnation.SystemID {

@@ -37,8 +37,8 @@ func TestADivergedReplicaIsNotHealthy(t *testing.T) {
 	s.Observed("b", primary(1, 2, 110, 4), []lsn.Position{{Timeline: 1, LSN: 100}})
 
 	// Known with the primary's history, before the replica is asked again.
-	if m := s.Topology(clock(5)).Members[2]; m.Healthy {
-		t.Errorf("the topology has %+v", m)
+	if topology, _ := s.Topology(clock(5)); topology.Members[2].Healthy {
+		t.Errorf("the topology has %+v", topology.Members[2])
 	}
 	l, _, _ := s.Observed("c", replica(1, 1, 120, 6), nil)
 	if l.Healthy || l.Error == "" || l.ReplayLSN != 120 {

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pgpilot/pgpilot/libs/config"
+	"github.com/pgpilot/pgpilot/libs/rundir"
+)
+
+// The only lagpoller is started anew while the former primary runs as it was. It hears of
+// that one first, and does not name it: nothing of what runs on the promoted server is lost.
+func TestALagpollerThatStartsBesideTheFormerPrimary(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	proxies, behind := behindProxies(t, cluster)
+	former, promoted := cluster.Members()[0], cluster.Members()[1]
+	r := newRig(t, cluster, func(c *config.Config) {
+		behind(c)
+		c.Failover.Wait = config.Duration(patience)
+		c.Health.Timeout = config.Duration(10 * time.Second)
+	})
+	r.connect().must("CREATE TABLE kept (id int)")
+	r.caughtUp()
+	if err := former.Kill(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Promote(timeout(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	inside := r.connect()
+	inside.must("INSERT INTO kept VALUES (1)")
+	if err := former.Start(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the former primary is told apart", func() bool { return r.metric("pgpilot_backend_superseded", "backend", former.Name) == 1 })
+	inside.must("BEGIN; INSERT INTO kept VALUES (2)")
+	before := r.metric("pgpilot_router_primary_changes_total")
+	r.kill(rundir.Lagpoller, 1)
+	for name, p := range proxies {
+		if name != former.Name {
+			p.Delay(200 * time.Millisecond)
+		}
+	}
+	r.start(rundir.Lagpoller, 1)
+	r.until("the former primary is told apart again", func() bool { return r.metric("pgpilot_backend_superseded", "backend", former.Name) == 1 })
+	if _, err := inside.run("INSERT INTO kept VALUES (3); COMMIT"); err != nil {
+		t.Errorf("a transaction on the promoted server: %v", err)
+	}
+	if n := r.metric("pgpilot_router_primary_changes_total"); n != before {
+		t.Errorf("the primary has changed %v times", n-before)
+	}
+	if got := direct(t, promoted).one("SELECT count(*) FROM kept"); got != "3" {
+		t.Errorf("the promoted server has %s rows of 3", got)
+	}
+}
