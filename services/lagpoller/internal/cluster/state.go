@@ -38,7 +38,7 @@ type member struct {
 	// name: until this one answers, it is not known to have gone back.
 	before lsn.Incarnation
 	// diverged says, as of the last review, that this is a replica of a history that
-	// the primary does not share.
+	// the primary does not share, of another cluster's for one.
 	diverged bool
 }
 

@@ -90,7 +90,7 @@ func (d *Desk) warnLocked() {
 		}
 	}
 	for _, l := range diverged {
-		warn("replica is not used: it has left the primary's history", l, obs.KeyError, l.Error)
+		warn("replica is not used: it is not of the primary's history", l, obs.KeyError, l.Error)
 	}
 	for _, l := range cutOff {
 		warn("replica receives nothing from the primary: what it shows grows old", l)
