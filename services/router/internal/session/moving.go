@@ -113,7 +113,7 @@ func (s *Session) pack(d *Departure) {
 		}
 		h := &s.held[slot]
 		unsure, _ := s.set.Unsure() // a router of the previous version goes by what is used
-		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || unsure && s.inTransaction(), Stepped: h.stepped}
+		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || h.roleless || unsure && s.inTransaction(), Stepped: h.stepped}
 		if *h.settings != (settings.Hash{}) {
 			lease.Settings = slices.Clone(h.settings[:])
 		}
