@@ -125,10 +125,15 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.end()
 		return len(rest)
 	}
-	if typ == wire.FunctionCall {
+	switch typ {
+	case wire.FunctionCall:
 		s.verdict, s.known, s.hint = verdict.Unclassified(), false, nil
 		s.route()
 		return 0
+	case wire.Close:
+		if n := s.closesBefore(rest); n > 0 {
+			return n
+		}
 	}
 	here := oneStatement{s: s}
 	is := here.read(rest)
@@ -344,28 +349,6 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return s.stream(typ, total, rest, all, at, run)
 	}
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
-}
-
-// queryInside forwards a simple query or a function call in the middle of a sequence. Nobody
-// looks into what it does, but for the names of statements.
-func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	var us []use
-	if t := s.held[s.at].statements; typ == wire.Query && (len(s.named) > 0 || len(t.sql) > 0) {
-		if len(rest) < total && total <= maxHeld {
-			return 0
-		}
-		var waits bool
-		if us, waits = s.supplyQuery(rest[:min(total, len(rest))], run); waits {
-			return 0
-		}
-	}
-	s.effects(unlooked(), nil, nil)
-	n := s.take(total, rest)
-	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
-	s.owed.sent(o)
-	run.add(all, at, n)
-	return n
 }
 
 // awaitsRoom has the message at the head wait where too many before it are to be answered.
