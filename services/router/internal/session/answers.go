@@ -17,8 +17,8 @@ type answers struct {
 	// nothing is the front of an empty queue.
 	nothing owed
 	// simples is how many entries are a simple query or a function call, syncs how
-	// many end a sequence.
-	simples, syncs int
+	// many end a sequence, prepares how many are an Execute of a PREPARE.
+	simples, syncs, prepares int
 	// open says that messages have been sent since the last Sync, executed that there was
 	// an Execute among them.
 	open, executed bool
@@ -161,6 +161,9 @@ func (a *answers) push(o owed) {
 		a.syncs++
 		a.openChanges = [scopes]int{}
 	}
+	if o.preparesLater() {
+		a.prepares++
+	}
 	a.executed = o.typ == wire.Execute || a.executed && o.typ != wire.Sync && !simple(o.typ)
 	a.changes[o.scope]++
 	a.openChanges[o.scope]++
@@ -185,6 +188,9 @@ func (a *answers) leave() {
 	}
 	if o.typ == wire.Sync {
 		a.syncs--
+	}
+	if o.preparesLater() {
+		a.prepares--
 	}
 	a.changes[o.scope]--
 	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
@@ -222,6 +228,9 @@ func (a *answers) drop() []owed {
 	*a = answers{q: a.q[:0]}
 	return all
 }
+
+// preparesLater reports whether names are given by an Execute, once it is answered.
+func (o *owed) preparesLater() bool { return o.typ == wire.Execute && len(o.prepares) > 0 }
 
 func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCall }
 

@@ -89,14 +89,14 @@ func (s *Session) others() (names []string) {
 // is there, and reports whether there is anything to do.
 func (s *Session) equips(typ byte, msg []byte) bool {
 	t := s.held[s.at].statements
-	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) {
+	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) && !namesServers(typ, msg) {
 		return false
 	}
 	us, all := s.needs(typ, msg)
 	if s.pins&pinState != 0 { // what is there is the client's
 		us = slices.DeleteFunc(us, func(u use) bool {
 			_, noted := t.sql[u.name]
-			return s.named[u.name] == nil && !noted
+			return s.named[u.name] == nil && !noted && t.held[u.name] == nil
 		})
 	}
 	var todo []equipment
@@ -187,7 +187,12 @@ func (s *Session) equipInside(st *Statement, run *forwarding) {
 func (s *Session) loseInside(name string, run *forwarding) {
 	t := s.held[s.at].statements
 	id, ok := t.sql[name]
-	if !ok {
+	switch {
+	case !ok && t.held[name] != nil:
+		delete(t.held, name)
+		s.closeHidden(run, name)
+		return
+	case !ok:
 		return
 	}
 	delete(t.sql, name)
@@ -203,14 +208,34 @@ func (s *Session) makeWay(name string, run *forwarding) {
 	}
 }
 
+// vacate has the connection in use not have, under the name that a statement is to have there,
+// what was prepared with SQL.
+func (s *Session) vacate(st *Statement, run *forwarding) {
+	if len(s.held[s.at].statements.sql) > 0 {
+		s.loseInside(st.server, run)
+	}
+}
+
 // supply gives the connection in use what a statement that is about to be bound or
 // described names.
 func (s *Session) supply(st *Statement, run *forwarding) {
-	if st.verdict.Detail == nil || s.failing() {
+	if !s.failing() {
+		for _, u := range firsts(s.usesOfParsed(st.looked(), &st.verdict)) {
+			s.supplyUse(u, run)
+		}
+	}
+}
+
+// supplyParse does so for what is about to be parsed: how an EXECUTE is described is settled
+// then.
+func (s *Session) supplyParse(text []byte, v *verdict.Verdict, run *forwarding) {
+	if s.failing() {
 		return
 	}
-	for _, u := range firsts(usesIn(&st.verdict)) {
-		s.supplyUse(u, run)
+	for _, u := range firsts(s.usesOfParsed(text, v)) {
+		if u.verb == toExecute {
+			s.supplyUse(u, run)
+		}
 	}
 }
 
@@ -287,6 +312,8 @@ func (s *Session) lacking(u use) (todo []equipment) {
 	st, t := s.named[u.name], s.held[s.at].statements
 	_, there := t.sql[u.name]
 	switch {
+	case st == nil && u.verb != toPrepare && t.held[u.name] != nil:
+		return []equipment{{u.name, nil}} // by a name that the client did not give
 	case st == nil:
 	case st.raw && !st.sql:
 		return nil // where it is, it is
@@ -399,6 +426,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	case e.name == "":
 	case e.st == nil && (q.done || q.code == noSuchStatement):
 		delete(t.sql, e.name)
+		delete(t.held, e.name)
 	case e.st == nil:
 		q.kept = true
 	case q.done:

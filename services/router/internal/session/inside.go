@@ -26,7 +26,7 @@ func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run
 		if text, ok := wire.QueryText(msg); ok && s.concernsOwn(text) {
 			return s.ownInside(text, total, run)
 		}
-		if t := s.held[s.at].statements; len(s.named) > 0 || len(t.sql) > 0 {
+		if t := s.held[s.at].statements; len(s.named) > 0 || len(t.sql) > 0 || namesServers(typ, msg) {
 			var waits bool
 			if us, waits = s.supplyQuery(msg, run); waits {
 				return 0
