@@ -41,7 +41,8 @@ type answers struct {
 	unsure int
 }
 
-// owed is one answer.
+// owed is one answer. The order of the fields keeps it small: five are added and removed
+// with an ordinary statement of the extended protocol.
 type owed struct {
 	// typ is the type of the client message.
 	typ byte
@@ -52,25 +53,29 @@ type owed struct {
 	// undoes says that name stood for was (nil: for nothing) before the message; all,
 	// if it is not nil, is what all names stood for. Of an Execute, name may be the portal's.
 	undoes bool
-	name   string
-	was    *Statement
-	all    map[string]*Statement
-	// st is the statement of a Parse or a Bind, and of a Describe of it or, if portal
-	// says so, of a portal that runs it.
-	st     *Statement
+	// portal says of a Describe that it is of a portal, which runs st.
 	portal bool
-	// server is the name under which the statement of a Parse was sent: it may get
-	// another one before the answer has come.
-	server string
-	// cmds is what the statements of a Query, or that of an Execute, do to settings,
-	// as far as they have not been executed.
-	cmds []settings.Command
 	// begins says that it is a message of the session's own BEGIN.
 	begins bool
 	// part is how much of what its portal gives an Execute asks for, warns that it is a SET
 	// LOCAL outside of a transaction block: of one that the router executes itself.
 	part  portion
 	warns bool
+	// stray is the type of a message that waits until it is known whether a copy goes on, which
+	// the entry's message asks.
+	stray byte
+
+	name string
+	was  *Statement
+	all  map[string]*Statement
+	// st is the statement of a Parse or a Bind, and of a Describe of it or of a portal.
+	st *Statement
+	// server is the name under which the statement of a Parse was sent: it may get
+	// another one before the answer has come.
+	server string
+	// cmds is what the statements of a Query, or that of an Execute, do to settings,
+	// as far as they have not been executed.
+	cmds []settings.Command
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string
@@ -82,9 +87,6 @@ type owed struct {
 	had   *statementID
 	// among are the statements of a Query that the server has not been sent.
 	among *among
-	// stray is the type of a message that waits until it is known whether a copy goes on, which
-	// the entry's message asks.
-	stray byte
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
 }
@@ -139,7 +141,7 @@ func (a *answers) last() *owed {
 	return &a.q[len(a.q)-1]
 }
 
-func (a *answers) push(o owed) {
+func (a *answers) push(o *owed) {
 	switch {
 	case a.empty():
 		a.q, a.head = a.q[:0], 0
@@ -164,7 +166,7 @@ func (a *answers) push(o owed) {
 	a.executed = o.typ == wire.Execute || a.executed && o.typ != wire.Sync && !simple(o.typ)
 	a.changes[o.scope]++
 	a.openChanges[o.scope]++
-	a.q = append(a.q, o)
+	a.q = append(a.q, *o)
 }
 
 // unsettled reports whether a sequence before the open one changes statements in
@@ -227,9 +229,12 @@ func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCal
 
 func ending(typ byte) bool { return typ == wire.CopyDone || typ == wire.CopyFail }
 
-// sent adds a forwarded message. Flush has no answer, and copied data belongs to
-// the request that started the copying.
-func (a *answers) sent(o owed) {
+// sent adds a forwarded message.
+func (a *answers) sent(o owed) { a.add(&o) }
+
+// add does so. Flush has no answer, and copied data belongs to the request that started
+// the copying.
+func (a *answers) add(o *owed) {
 	switch {
 	case o.typ == wire.Flush || o.typ == wire.CopyData:
 	case o.typ == wire.Sync && a.copying:

@@ -351,7 +351,7 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying:
 		return s.stream(typ, total, rest, all, at, run)
 	}
-	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+	return s.pass(&owed{typ: typ}, total, rest, all, at, run)
 }
 
 // awaitsRoom has the message at the head wait where too many before it are to be answered.
@@ -386,8 +386,8 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, types, ok := splitParse(rest[:total])
-	if !ok || len(text) > s.env.Settings().MaxText {
+	name, text, types, ok := splitParse(rest[:total])
+	if !ok || len(text) > s.env.Settings().MaxText || s.repeats(name, rest[wire.HeaderSize+len(name)+1:total]) {
 		return true
 	}
 	_, ok = s.env.Verdict(s, typed(text, types))

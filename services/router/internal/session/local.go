@@ -230,7 +230,7 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 		o.cmds, s.latest.ran = s.latest.cmds, true
 		o.prepares = names(&s.latest.st.verdict)
 	}
-	n := s.pass(o, total, rest, all, at, run)
+	n := s.pass(&o, total, rest, all, at, run)
 	if ok && s.mayForget(name) {
 		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
 		s.forgetting = true

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"maps"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -19,6 +20,15 @@ func (s *Session) statement(name []byte) *Statement {
 		return s.unnamed
 	}
 	return s.named[string(name)]
+}
+
+// repeats reports whether the client parses a statement again that is the unnamed one already,
+// and of which nothing is to be known but the verdict, that it only reads, which holds still.
+// name and body are those of the Parse.
+func (s *Session) repeats(name, body []byte) bool {
+	st := s.unnamed
+	return st != nil && len(name) == 0 && st.hintless && st.verdict.OnlyReads() && bytes.Equal(st.body, body) &&
+		st.text <= s.env.Settings().MaxText && !s.outdated(st)
 }
 
 // define notes a statement under the client's name; nil removes it.

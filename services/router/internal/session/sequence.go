@@ -210,7 +210,11 @@ func (s *Session) surveyParse(msg []byte) bool {
 	name, text, types, ok := splitParse(msg)
 	v := verdict.Unclassified()
 	var hint *hints
-	if ok {
+	switch {
+	case !ok:
+	case !s.known && s.repeats(name, msg[wire.HeaderSize+len(name)+1:]):
+		v = s.unnamed.verdict
+	default:
 		v, ok = s.judge(text, types)
 		if !ok {
 			return false
@@ -330,8 +334,8 @@ func (s *Session) lasting(st *Statement) verdict.Verdict {
 
 // verdictOfParse gives the verdict on the Parse that is being sent. Most have been
 // looked at before; one that has arrived in the middle of a sequence may have to
-// be asked for. Then it reports false.
-func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
+// be asked for. Then it reports false. repeated says that the client repeats a statement.
+func (s *Session) verdictOfParse(text, types []byte, repeated bool) (verdict.Verdict, bool) {
 	if q := &s.seq; q.next < len(q.parses) {
 		q.next++
 		return q.parses[q.next-1].verdict, true
@@ -339,6 +343,9 @@ func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 	if s.known {
 		s.known = false
 		return s.verdict, true
+	}
+	if repeated {
+		return s.unnamed.verdict, true
 	}
 	if l, ok := s.localOf(text); ok {
 		return l.verdict(), true

@@ -40,8 +40,9 @@ type Statement struct {
 	told told
 	// cmds is what it does to settings.
 	cmds []settings.Command
-	// hint is what its comments ask for.
-	hint *hints
+	// hint is what its comments ask for; hintless says that they can ask for nothing.
+	hint     *hints
+	hintless bool
 	// parsing is what was set when it was parsed, as far as that matters.
 	parsing settings.Hash
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
@@ -63,7 +64,7 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 	case typ == wire.Sync:
 		s.seq.next = len(s.seq.parses)
 	}
-	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+	return s.pass(&owed{typ: typ}, total, rest, all, at, run)
 }
 
 // wait has the message at the head wait for the sequences before its own.
@@ -73,9 +74,9 @@ func (s *Session) wait() int {
 }
 
 // pass forwards a message as it is.
-func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forwarding) int {
+func (s *Session) pass(o *owed, total int, rest, all []byte, at int, run *forwarding) int {
 	n := s.take(total, rest)
-	s.owed.sent(o)
+	s.owed.add(o)
 	run.add(all, at, n)
 	return n
 }
@@ -86,7 +87,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	switch {
 	case !ok:
 		s.seq.parsed()
-		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
+		return s.pass(&owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
 	case len(name) > maxName:
 		return s.parseBlindly(len(msg), msg, all, at, run)
 	case len(name) > 0 && s.owed.unsettled(namedScope):
@@ -96,13 +97,16 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if st := s.named[string(name)]; st != nil && (!st.raw || st.sql) {
 		return s.parseTaken(st.client, body, len(msg), run)
 	}
-	l, ok := s.localOf(text)
-	if ok && s.executes(&l) {
-		return s.parseHere(name, body, l, len(msg), run)
+	repeated, forgets := s.repeats(name, body), false
+	if !repeated {
+		l, ok := s.localOf(text)
+		if ok && s.executes(&l) {
+			return s.parseHere(name, body, l, len(msg), run)
+		}
+		forgets = ok && l.forgets()
 	}
-	forgets := ok && l.forgets()
 	asked := s.known
-	v, ok := s.verdictOfParse(text, types)
+	v, ok := s.verdictOfParse(text, types, repeated)
 	switch {
 	case !ok:
 		return 0
@@ -118,14 +122,17 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed, s.environment())
-		st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
+		st.verdict, st.forgets, st.hintless = v, forgets, repeated || !sqltoken.MayHint(text)
+		if !repeated {
+			st.cmds, st.hint = s.commands(text, v), s.hintsOf(text)
+		}
 		held.add(st)
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	}
 	if st := s.named[string(name)]; st != nil { // the server says that it is there
-		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run)
+		return s.pass(&owed{typ: wire.Parse}, len(msg), msg, all, at, run)
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil, s.environment())
@@ -218,7 +225,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 		o = owed{typ: wire.Parse, st: st, scope: scope, undoes: true, name: st.client, was: s.statement(name)}
 		s.define(st.client, st)
 	}
-	return s.pass(o, total, rest, all, at, run)
+	return s.pass(&o, total, rest, all, at, run)
 }
 
 // bindMessage translates a Bind, which may be of any length.
@@ -241,7 +248,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 	case st == nil:
 		s.binds(portal, nil, nil)
 		s.effects(verdict.Unclassified(), nil) // something prepared with SQL, if it is there
-		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+		return s.pass(&owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
 		return s.bindHere(st, portal, total, rest, run)
 	case s.unequipped(st) && s.awaitsEnd(run):
@@ -274,7 +281,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 	s.binds(portal, st, cmds)
 	o := owed{typ: wire.Bind, st: st}
 	if st.raw || st.server == "" {
-		return s.pass(o, total, rest, all, at, run)
+		return s.pass(&o, total, rest, all, at, run)
 	}
 	s.owed.sent(o)
 	n := min(total, len(rest))
@@ -315,7 +322,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	o := owed{typ: wire.Describe}
 	switch {
 	case !ok || kind != 'S' && kind != 'P':
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	case kind == 'P':
 		here := s.here.find(name)
 		switch {
@@ -330,7 +337,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		case s.latest.is(name):
 			o.st, o.portal = s.latest.st, true
 		}
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	case s.inDoubt(name):
 		return s.wait()
 	}
@@ -353,7 +360,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 			s.equipInside(st, run)
 		}
 		o.st = nil
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	case st.local.shows() && s.status == wire.Failed:
 		s.fail(run, &aborted)
 		return len(msg)
@@ -363,7 +370,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	case !s.prepared(st, s.at == ReplicaSlot, run):
 		return 0
 	case st.server == "":
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	}
 	s.owed.sent(o)
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Describe, st.server) })
@@ -384,7 +391,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 				s.latest.st = nil
 			}
 		}
-		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
+		return s.pass(&owed{typ: wire.Close}, len(msg), msg, all, at, run)
 	case len(name) > 0 && s.owed.unsettled(namedScope):
 		return s.wait()
 	}
@@ -408,7 +415,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 		s.define(o.name, nil)
 	}
 	if o.how == forward {
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	}
 	s.answerHere(o, run)
 	return len(msg)
