@@ -49,6 +49,8 @@ func (c *cursor) lagField(key []byte, m *Lag) bool {
 		return c.position(&m.FlushLSN)
 	case "receiving":
 		return c.truth(&m.Receiving)
+	case "settings":
+		return c.text(&m.Settings)
 	case "lag_bytes":
 		return integer(c, &m.LagBytes)
 	case "lag_ms":

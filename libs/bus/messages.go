@@ -51,6 +51,10 @@ type Lag struct {
 	// One that is not shows older and older data, and lags as soon as something is
 	// written.
 	Receiving bool `json:"receiving,omitempty"`
+	// Settings identifies what a primary has stored for roles and databases (ALTER ROLE …
+	// SET, ALTER DATABASE … SET): it is another one when that has changed. Empty where it
+	// could not be read.
+	Settings string `json:"settings,omitempty"`
 	// LagBytes is the primary's newest known insert position minus the replay
 	// position, in bytes. LagMillis is how long ago the newest sample of the primary
 	// that this replica has replayed was asked for, by the lagpoller's clock. Both

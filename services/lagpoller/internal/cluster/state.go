@@ -73,7 +73,7 @@ func (s *State) Observed(backend string, o probe.Observation, points []lsn.Posit
 	l.Role, l.Healthy, l.Error = o.Role, true, ""
 	l.Incarnation, l.Geometry, l.ServerVersion = o.Incarnation, o.Geometry, o.ServerVersion
 	l.ReplayLSN, l.ReceiveLSN, l.InsertLSN, l.FlushLSN = o.Replay, o.Receive, o.Insert, o.Flush
-	l.Receiving = o.Receiving
+	l.Receiving, l.Settings = o.Receiving, o.Settings
 	l.At = o.Asked.UTC()
 	l.Clock, l.AskedBoot = o.Clock, o.AskedBoot.Microseconds()
 	m.points = points

@@ -42,6 +42,8 @@ type poller struct {
 	// misnamed which were last said to be missing.
 	compared bool
 	misnamed string
+	// unreadable says that conn may not read what is stored for roles and databases.
+	unreadable bool
 	// complaint is what was last logged, so that one trouble is logged once.
 	complaint string
 }
@@ -109,10 +111,31 @@ func (p *poller) askOnce(ctx context.Context, s Settings) (probe.Observation, er
 	if err != nil && !errors.Is(err, probe.ErrTurning) {
 		p.hangUp()
 	}
-	if err == nil && o.Role == bus.Primary && !p.compared {
+	if err == nil && o.Role == bus.Primary {
+		o.Settings = p.stored(s)
+	}
+	if err == nil && o.Role == bus.Primary && !p.compared && p.conn != nil {
 		p.compare(s)
 	}
 	return o, err
+}
+
+// stored gives what identifies the settings of roles and databases. Routers do without it
+// where it cannot be had: then they see changes with the next connection that they make.
+func (p *poller) stored(s Settings) string {
+	if p.unreadable {
+		return ""
+	}
+	digest, err := p.conn.StoredSettings(s.Timeout)
+	switch {
+	case probe.Refused(err):
+		p.unreadable = true
+		p.log.Warn("cannot read pg_db_role_setting: routers learn of ALTER ROLE and ALTER DATABASE late; GRANT SELECT on it to the monitor", obs.KeyError, err)
+	case err != nil:
+		p.log.Debug("cannot ask for the settings of roles and databases", obs.KeyError, err)
+		p.hangUp() // its answer may still come
+	}
+	return digest
 }
 
 func (p *poller) dial(ctx context.Context, s Settings) error {
@@ -138,7 +161,7 @@ func (p *poller) hangUp() {
 	}
 	p.unwatch()
 	p.conn.Close()
-	p.conn, p.pointsOf, p.points, p.compared = nil, 0, nil, false
+	p.conn, p.pointsOf, p.points, p.compared, p.unreadable = nil, 0, nil, false, false
 }
 
 // history asks a server where the timelines before its own ended. A primary that has lost the

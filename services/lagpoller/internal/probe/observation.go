@@ -25,6 +25,8 @@ type Observation struct {
 	// Insert and Flush are of a primary. Insert is rounded to what a standby can
 	// reach (lsn.Geometry.RoundToPage).
 	Insert, Flush lsn.LSN
+	// Settings is what StoredSettings gives of a primary, empty where it was not asked.
+	Settings string
 	// Asked and Answered enclose the moment at which the server looked.
 	Asked, Answered time.Time
 	// AskedBoot is Asked by the clock that all processes of the machine share, whose

@@ -111,6 +111,9 @@ type Engine struct {
 	// is being asked, again that it is to be asked once more.
 	stored           map[upstream.Account]stored
 	reviewing, again bool
+	// heard is what the primary's news identify as stored; empty if it is to be asked for all
+	// the same.
+	heard string
 
 	arriving map[string]*arrival
 	// departing have been offered to a listener, awaited been taken, and have not arrived yet;

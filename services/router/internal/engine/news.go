@@ -18,6 +18,7 @@ func (e *Engine) Lag(m bus.Lag) {
 		b := &e.tracker.Table().Backends[i]
 		was := b.Healthy
 		e.tracker.Lag(&m, e.now)
+		e.hearStored(i, m.Settings)
 		e.arrivedAt(i)
 		if was && !b.Healthy {
 			e.evacuate(i)

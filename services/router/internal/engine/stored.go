@@ -112,9 +112,23 @@ func (p *site) shun(startup string) {
 	e.refill(p)
 }
 
+// hearStored takes what the news of a server tell of what is stored. That others have stored
+// something, on the server itself or through another router, shows nowhere else.
+func (e *Engine) hearStored(backend int, settings string) {
+	if settings == "" || settings == e.heard || backend != e.tracker.Table().Primary {
+		return
+	}
+	if e.heard = settings; len(e.pools) > 0 {
+		e.review()
+	}
+}
+
 // review asks the primary what is stored for the accounts that have connections here.
 func (e *Engine) review() {
 	primary := e.tracker.Table().Primary
+	if primary == route.None {
+		e.heard = "" // the news of the next one have it asked
+	}
 	if e.reviewing || primary == route.None || e.stopping {
 		e.again = e.reviewing
 		return
@@ -145,6 +159,7 @@ func (e *Engine) reviewed(accounts []upstream.Account, digests []string, asked t
 	if err != nil {
 		e.log.Warn("cannot see whether settings of roles and databases have changed; connections with old values may be in use until new ones are made", obs.KeyError, err)
 		clear(e.stored)
+		e.heard = "" // the next news have it asked again
 		return
 	}
 	for i, digest := range digests {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
@@ -15,8 +16,8 @@ import (
 
 // When the primary has shown that something else is stored for a role, the connections that
 // were made before are lent to nobody any more: at once if they are idle, and when they come
-// back if a session has them. It is seen when a session here has said ALTER ROLE, and
-// otherwise when a connection is made.
+// back if a session has them. It is seen when a session here has said ALTER ROLE, when the news
+// of the primary say so, and otherwise when a connection is made.
 func TestConnectionsFromBeforeAlterRole(t *testing.T) {
 	cluster := labtest.Start(t, 1)
 	e := startEngine(t, cluster)
@@ -45,6 +46,12 @@ func TestConnectionsFromBeforeAlterRole(t *testing.T) {
 			other.exchange(wire.AppendQuery(nil, "BEGIN"))
 			other.exchange(wire.AppendQuery(nil, alter("block")))
 			other.exchange(wire.AppendQuery(nil, "COMMIT"))
+		}},
+		{"told by the news", "news", func() {
+			execute(t, cluster.Primary(), alter("news"))
+			m := observe(t, cluster.Primary(), bus.Primary)
+			m.Settings = "others"
+			e.Lag(m)
 		}},
 		{"elsewhere", "elsewhere", func() {
 			execute(t, cluster.Primary(), alter("elsewhere"))
@@ -165,5 +172,48 @@ func TestWhatConnectionsShowOfTheStored(t *testing.T) {
 	e.reviewed(nil, nil, e.now, errDemoted)
 	if !made(replica, "3", e.now) {
 		t.Error("reads stay off a replica for what is not known")
+	}
+}
+
+// The primary is asked once for each piece of news of what is stored, and again if it could not
+// be asked or has not answered.
+func TestNewsOfTheStoredAreFollowed(t *testing.T) {
+	names := []string{"a", "b"}
+	e := &Engine{
+		log: slog.New(slog.DiscardHandler), now: time.Now(), cfg: config.Default(), stored: map[upstream.Account]stored{}, pools: map[poolKey]*site{},
+		servers: make([]*serverSite, 2), tracker: topology.New(names, topology.Settings{}),
+		reviewing: true, // nobody is asked
+	}
+	e.pools[poolKey{User: "u", Database: "d"}] = &site{e: e}
+	const replica, primary = 1, 0
+	for i, c := range []struct {
+		known, failed bool // of the primary
+		of            int
+		settings      string
+		asks          bool
+	}{
+		{false, false, primary, "1", false}, // nobody to ask
+		{true, false, primary, "1", true},
+		{true, false, primary, "1", false},
+		{true, false, replica, "2", false},
+		{true, false, primary, "", false},
+		{true, false, primary, "2", true},
+		{true, true, primary, "2", true},
+		{true, false, primary, "2", false},
+	} {
+		e.tracker = topology.New(names, topology.Settings{})
+		news := bus.Topology{Primary: names[primary]}
+		if !c.known { // two claim to be it
+			news = bus.Topology{Members: []bus.Member{{Backend: names[0], Role: bus.Primary, Healthy: true}, {Backend: names[1], Role: bus.Primary, Healthy: true}}}
+		}
+		e.tracker.Topology(&news, e.now)
+		if c.failed {
+			e.reviewed(nil, nil, e.now, errDemoted)
+			e.reviewing = true
+		}
+		e.again = false
+		if e.hearStored(c.of, c.settings); e.again != c.asks {
+			t.Errorf("%d: %q of %s: asks %t", i, c.settings, names[c.of], e.again)
+		}
 	}
 }

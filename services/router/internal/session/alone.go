@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -84,7 +83,7 @@ func (s *Session) ownAt(seq, name []byte, at int) bool {
 		return true
 	}
 	st := s.statement(name)
-	return st.isHere() && s.answers(&st.local)
+	return st.isHere() && st.parameters() == 0 && s.answers(&st.local)
 }
 
 // answerAlone executes the sequence and returns its length.
@@ -144,19 +143,22 @@ func (s *Session) messageAlone(typ byte, msg []byte, executed bool) *Problem {
 		if st == nil {
 			return unknown(string(name))
 		}
-		formats, p := s.boundOwn(st, msg)
+		given := readBinding(msg)
+		p := given.checkParameters(st)
 		switch {
 		case p != nil:
 		case s.failing():
 			p = &aborted
 		default:
-			p = s.checkBind(portal)
+			if p = s.checkBind(portal); p == nil {
+				p = s.checkFormats(st, &given)
+			}
 		}
 		if p != nil {
 			return p
 		}
 		s.replaces(portal)
-		s.binds(portal, st.formatted(formats), nil)
+		s.binds(portal, st.formatted(given.results), nil)
 		s.scratch = append(s.scratch, wire.BindComplete, 0, 0, 0, 4)
 	case wire.Describe:
 		kind, name, _ := splitTarget(msg)
@@ -263,60 +265,4 @@ func (s *Session) warnOfLocal() {
 // ranAlready is the server's error for a portal that can be executed only once.
 func ranAlready(name []byte) *Problem {
 	return &Problem{Code: "55000", Message: "portal " + quoted(string(name)) + " cannot be run"}
-}
-
-// boundOwn reads what a Bind of a statement about the router's parameters says of
-// its columns' formats. The statement has no parameters.
-func (s *Session) boundOwn(st *Statement, msg []byte) (formats []int16, p *Problem) {
-	if st.local.kind != ownParameter {
-		return nil, nil
-	}
-	_, _, tail, ok := splitBind(msg)
-	given, rest, ok2 := shorts(tail)
-	if !ok || !ok2 || len(rest) < 2 {
-		return nil, &Problem{Code: "08P01", Message: "invalid message format"}
-	}
-	if len(given) > 1 && len(given) != int(binary.BigEndian.Uint16(rest)) {
-		return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message has %d parameter formats but %d parameters", len(given), binary.BigEndian.Uint16(rest))}
-	}
-	if n := binary.BigEndian.Uint16(rest); n > 0 {
-		return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement %s requires 0", n, quoted(st.client))}
-	}
-	formats, rest, ok = shorts(rest[2:])
-	if !ok || len(rest) > 0 {
-		return nil, &Problem{Code: "08P01", Message: "invalid message format"}
-	}
-	if st.local.shows() {
-		if n := len(s.shows(st.local.own.Name)); len(formats) > 1 && len(formats) != n {
-			return nil, &Problem{Code: "08P01", Message: fmt.Sprintf("bind message has %d result formats but query has %d columns", len(formats), n)}
-		}
-	}
-	return formats, nil
-}
-
-// shorts reads a count and that many 16-bit integers.
-func shorts(b []byte) (ns []int16, rest []byte, ok bool) {
-	if len(b) < 2 {
-		return nil, nil, false
-	}
-	n := int(binary.BigEndian.Uint16(b))
-	b = b[2:]
-	if len(b) < 2*n {
-		return nil, nil, false
-	}
-	for i := range n {
-		ns = append(ns, int16(binary.BigEndian.Uint16(b[2*i:])))
-	}
-	return ns, b[2*n:], true
-}
-
-// formatted gives the statement of a portal whose columns have the formats.
-func (st *Statement) formatted(formats []int16) *Statement {
-	if !st.local.shows() || len(formats) == 0 {
-		return st
-	}
-	portal := *st
-	portal.body = bytes.Clone(st.body) // st may be used for another text
-	portal.local.formats = formats
-	return &portal
 }

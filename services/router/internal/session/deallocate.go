@@ -131,7 +131,7 @@ func (s *Session) deallocates(text []byte) []string {
 	if !s.verdict.Effects.Has(verdict.Session) || len(text) > s.env.Settings().MaxText || !s.legible(text) {
 		return nil
 	}
-	return s.dialect().deallocates(text)
+	return namesIn(s.dialect().uses(text), toDeallocate)
 }
 
 // deallocatesParsed reports whether the simple query at the head deallocates what came with
@@ -151,33 +151,6 @@ func (s *Session) ranDeallocate(name string) {
 	if name != "" {
 		s.define(name, nil)
 		delete(s.held[s.at].statements.sql, name)
-	}
-}
-
-func (as dialect) deallocates(text []byte) (names []string) {
-	if !bytes.Contains(bytes.ToLower(text), []byte("deallocate")) {
-		return nil
-	}
-	lexer := sqltoken.NewLexer(text, as.major)
-	toks := make([]sqltoken.Token, 0, 4)
-	for {
-		t, err := lexer.Next()
-		switch {
-		case err != nil:
-			return nil // as the server says
-		case t.IsComment():
-		case t.Kind != sqltoken.EOF && !ends(text, t):
-			toks = append(toks, t)
-		default:
-			if len(toks) > 1 && isWord(text, toks[0], "deallocate") {
-				if l, _ := as.local(text, toks); l.kind != deallocateAll {
-					names = append(names, l.name)
-				}
-			}
-			if toks = toks[:0]; t.Kind == sqltoken.EOF {
-				return names
-			}
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"maps"
 	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -93,30 +92,30 @@ func (s *Session) equips(typ byte, msg []byte) bool {
 	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) {
 		return false
 	}
-	names, all := s.needs(typ, msg)
+	us, all := s.needs(typ, msg)
 	if s.pins&pinState != 0 { // what is there is the client's
-		names = slices.DeleteFunc(names, func(n string) bool {
-			_, noted := t.sql[n]
-			return s.named[n] == nil && !noted
+		us = slices.DeleteFunc(us, func(u use) bool {
+			_, noted := t.sql[u.name]
+			return s.named[u.name] == nil && !noted
 		})
 	}
 	var todo []equipment
+	for _, u := range us {
+		todo = append(todo, s.lacking(u)...)
+	}
 	if all {
 		for _, n := range s.others() {
-			todo = append(todo, equipment{n, nil})
+			if !used(us, n) {
+				todo = append(todo, equipment{n, nil})
+			}
 		}
-		gone := len(todo)
+		from := len(todo)
 		for _, st := range s.named {
-			if st.sql && !t.has(st) {
+			if st.sql && !t.has(st) && !used(us, st.client) {
 				todo = append(todo, equipment{st.client, st})
 			}
 		}
-		slices.SortFunc(todo[gone:], func(a, b equipment) int { return cmp.Compare(a.name, b.name) })
-	}
-	for _, n := range names {
-		if st := s.named[n]; !all || st != nil && !st.sql {
-			todo = append(todo, s.lacking(n, &s.verdict)...)
-		}
+		slices.SortFunc(todo[from:], func(a, b equipment) int { return cmp.Compare(a.name, b.name) })
 	}
 	if len(todo) == 0 {
 		return false
@@ -138,47 +137,26 @@ func (s *Session) loses(names []string) {
 
 // needs says what of the client's statements the request at the head needs: what it
 // names, or all that is prepared with SQL, with nothing beside that is another's.
-func (s *Session) needs(typ byte, msg []byte) (names []string, all bool) {
+func (s *Session) needs(typ byte, msg []byte) (us []use, all bool) {
 	if !simple(typ) {
 		return nil, s.at == PrimarySlot // who knows what is still to come
 	}
 	v := &s.verdict
 	text, ok := wire.QueryText(msg)
 	l, isLocal := s.localOf(text)
-	names = naming(v)
 	switch {
 	case typ != wire.Query || !ok:
 		return nil, true
 	case isLocal:
-		return []string{l.name}, false
-	case len(names) == 1 && len(v.Detail.Parts) == 1:
-		return names, false
+		return []use{{toDeallocate, l.name}}, false
+	case v.Detail != nil && len(v.Detail.Parts) == 1 && (executesSQL(v) != nil || prepares(v) != nil):
+		return usesIn(v), false
 	case v.Kind == verdict.Read:
 		return nil, false
 	}
 	cmds, once := s.queried(text, *v)
-	names = append(names, s.deallocates(text)...)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return names, v.Fingerprint == 0 || unfollowed(once, cmds)&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
-}
-
-// naming gives the names in the EXECUTEs and PREPAREs of a text. Those of a PREPARE may
-// be taken.
-func naming(v *verdict.Verdict) (names []string) {
-	if v.Detail == nil {
-		return nil
-	}
-	for i := range v.Detail.Parts {
-		switch p := &v.Detail.Parts[i]; {
-		case p.Execute != nil:
-			names = append(names, p.Execute.Name)
-		case p.Prepare != nil:
-			names = append(names, p.Prepare.Name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	all = v.Fingerprint == 0 || unfollowed(once, cmds)&(verdict.Session|verdict.Unproven) != 0 || mentions(text) || s.strays(cmds)
+	return s.usesOf(text, v), all
 }
 
 // describesSQL reports whether a whole Describe is of a statement prepared with SQL.
@@ -189,13 +167,6 @@ func (s *Session) describesSQL(msg []byte) bool {
 	}
 	st := s.statement(name)
 	return st != nil && st.sql
-}
-
-// mentions reports whether a text may name statements otherwise than by being a single
-// PREPARE, EXECUTE or DEALLOCATE.
-func mentions(text []byte) bool {
-	text = bytes.ToLower(text)
-	return bytes.Contains(text, []byte("execute")) || bytes.Contains(text, []byte("prepare")) || bytes.Contains(text, []byte("deallocate"))
 }
 
 // equipInside prepares a statement in the middle of a sequence. If the server
@@ -215,18 +186,8 @@ func (s *Session) equipInside(st *Statement, run *forwarding) {
 // of a sequence.
 func (s *Session) loseInside(name string, run *forwarding) {
 	t := s.held[s.at].statements
-	if id, ok := t.sql[name]; ok {
-		s.inside(run, "DEALLOCATE "+quotedName(name), owed{gives: name, had: &id})
-		delete(t.sql, name)
-	}
-}
-
-// makeWay has the connection in use not have what it was given under a name that stands for
-// nothing, and is about to.
-func (s *Session) makeWay(name string, run *forwarding) {
-	t := s.held[s.at].statements
 	id, ok := t.sql[name]
-	if !ok || s.named[name] != nil {
+	if !ok {
 		return
 	}
 	delete(t.sql, name)
@@ -234,46 +195,55 @@ func (s *Session) makeWay(name string, run *forwarding) {
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
+// makeWay has the connection in use not have what it was given under a name that stands for
+// nothing, and is about to.
+func (s *Session) makeWay(name string, run *forwarding) {
+	if s.named[name] == nil {
+		s.loseInside(name, run)
+	}
+}
+
 // supply gives the connection in use what a statement that is about to be bound or
-// described names and that came with Parse. What is prepared with SQL it has.
+// described names.
 func (s *Session) supply(st *Statement, run *forwarding) {
 	if st.verdict.Detail == nil || s.failing() {
 		return
 	}
-	for _, name := range naming(&st.verdict) {
-		of := s.named[name]
-		switch {
-		case of == nil || of.raw:
-			continue
-		case of.local.kind == notLocal:
-			of.in(s.environment())
-		case !gives(&st.verdict, name):
-			s.loseInside(name, run)
-			continue
-		}
-		if !s.held[s.at].statements.has(of) {
-			s.equipInside(of, run)
-		}
+	for _, u := range firsts(usesIn(&st.verdict)) {
+		s.supplyUse(u, run)
 	}
 }
 
-// supplyQuery gives the connection in use what a simple query in the middle of a sequence may
-// execute of what came with Parse: that has been executed, though there was no Sync yet.
-func (s *Session) supplyQuery(msg []byte, run *forwarding) {
+// supplyQuery gives the connection in use what a simple query in the middle of a sequence
+// names: that has been executed, though there was no Sync yet. waits says that it is to be
+// known first whether there is a transaction that has failed.
+func (s *Session) supplyQuery(msg []byte, run *forwarding) (us []use, waits bool) {
 	text, ok := wire.QueryText(msg)
-	if !ok || s.failing() {
-		return
+	if !ok || !s.legible(text) {
+		return nil, false
 	}
-	if text = bytes.ToLower(text); !bytes.Contains(text, []byte("execute")) {
-		return
+	if us = s.dialect().uses(text); len(us) == 0 {
+		return nil, false
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.named)) {
-		st := s.named[name]
-		if st.raw || st.local.kind != notLocal || !bytes.Contains(text, bytes.ToLower([]byte(name))) {
-			continue
+	if s.awaitsEnd(run) {
+		return nil, true
+	}
+	if !s.failing() {
+		for _, u := range firsts(us) {
+			s.supplyUse(u, run)
 		}
-		if st.in(s.environment()); !s.held[s.at].statements.has(st) {
-			s.equipInside(st, run)
+	}
+	return us, false
+}
+
+// supplyUse gives the connection in use what a name stands for in the middle of a sequence,
+// as far as that matters.
+func (s *Session) supplyUse(u use, run *forwarding) {
+	for _, e := range s.lacking(u) {
+		if e.st == nil {
+			s.loseInside(e.name, run)
+		} else {
+			s.equipInside(e.st, run)
 		}
 	}
 }
@@ -311,25 +281,30 @@ func (s *Session) unequipped(st *Statement) bool {
 	return st.sql && !s.held[s.at].statements.has(st)
 }
 
-// lacking gives what is to be done so that a name in a text of this verdict stands for what
-// it is to the client.
-func (s *Session) lacking(name string, v *verdict.Verdict) (todo []equipment) {
-	st := s.named[name]
+// lacking gives what is to be done so that a name in a text stands for what it is to the
+// client, as far as that matters: to whoever does not execute it, whether it is taken.
+func (s *Session) lacking(u use) (todo []equipment) {
+	st, t := s.named[u.name], s.held[s.at].statements
+	_, there := t.sql[u.name]
 	switch {
-	case st == nil || st.sql:
-	case st.raw:
+	case st == nil:
+	case st.raw && !st.sql:
 		return nil // where it is, it is
+	case u.verb != toExecute && there:
+		return nil
+	case u.verb != toExecute:
+		st = taking(u.name, st)
+	case st.sql:
 	case st.local.kind == notLocal:
 		st.in(s.environment())
-	case !gives(v, name):
+	default:
 		st = nil // the router's own statements are not for EXECUTE
 	}
-	t := s.held[s.at].statements
-	if _, ok := t.sql[name]; ok && (st == nil || !t.has(st)) {
-		todo = append(todo, equipment{name, nil})
+	if there && (st == nil || !t.has(st)) {
+		todo = append(todo, equipment{u.name, nil})
 	}
 	if st != nil && !t.has(st) {
-		todo = append(todo, equipment{name, st})
+		todo = append(todo, equipment{u.name, st})
 	}
 	return todo
 }

@@ -125,7 +125,7 @@ func (s *Session) let(slot Slot, how Condition) {
 		return
 	}
 	switch {
-	case how == Clean && h.used:
+	case how == Clean && (h.used || h.roleless):
 		how = Used
 	case how == Clean && h.stepped:
 		how = Stepped

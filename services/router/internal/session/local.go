@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -149,21 +148,6 @@ func (s *Session) parseHere(name, body []byte, l local, total int, run *forwardi
 	return total
 }
 
-// undetermined gives the error of a Parse with such types of parameters, of a text that uses
-// none of them: each must be a type ("Message Formats", Parse).
-func undetermined(types []byte) *Problem {
-	for n := 1; len(types) >= 4; n++ {
-		if t := binary.BigEndian.Uint32(types); t == 0 || t == unknownType {
-			return &Problem{Code: "42P18", Message: fmt.Sprintf("could not determine data type of parameter $%d", n)}
-		}
-		types = types[4:]
-	}
-	return nil
-}
-
-// unknownType is the oid of the type unknown, which stands for none.
-const unknownType = 705
-
 // answerHere has a message answered here, in its place among the server's answers.
 func (s *Session) answerHere(o owed, run *forwarding) {
 	o.how = made
@@ -179,37 +163,6 @@ func (s *Session) place(run *forwarding) {
 		s.owed.sent(owed{typ: wire.Close, how: hide})
 		run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, noStatement) })
 	}
-}
-
-// bindHere binds one.
-func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte, run *forwarding) int {
-	if s.owed.syncs > 0 {
-		return s.wait()
-	}
-	if s.awaitsEnd(run) || s.awaitsPortals(run) {
-		return 0
-	}
-	if st.local.kind == ownParameter && len(rest) < total && total <= maxHeld {
-		return 0
-	}
-	formats, p := s.boundOwn(st, rest[:min(total, len(rest))])
-	switch {
-	case s.failing():
-		s.fail(run, &aborted)
-	case p != nil:
-		s.fail(run, p)
-	case s.checkBind(portal) != nil:
-		s.fail(run, s.checkBind(portal))
-	default:
-		if len(portal) == 0 {
-			// It takes the place of the one that the server has.
-			s.closePortal(run)
-		}
-		bound := st.formatted(formats)
-		s.binds(portal, bound, nil)
-		s.answerHere(owed{typ: wire.Bind, st: bound}, run)
-	}
-	return s.drop(total, rest)
 }
 
 // closePortal closes the unnamed portal on the server, unseen.
@@ -364,7 +317,10 @@ func (s *Session) emitMade() {
 // describeHere describes a statement, or a portal that runs it.
 func (s *Session) describeHere(st *Statement, portal bool) {
 	if !portal {
-		s.scratch = append(s.scratch, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
+		declared := st.body[st.text+1:]
+		s.scratch = append(s.scratch, wire.ParameterDescription)
+		s.scratch = binary.BigEndian.AppendUint32(s.scratch, uint32(4+len(declared)))
+		s.scratch = append(s.scratch, declared...)
 	}
 	if l := &st.local; l.shows() {
 		s.describeShow(l.own.Name, l.formats)

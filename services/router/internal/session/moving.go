@@ -112,7 +112,7 @@ func (s *Session) pack(d *Departure) {
 			continue
 		}
 		h := &s.held[slot]
-		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used, Stepped: h.stepped}
+		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || h.roleless, Stepped: h.stepped}
 		if *h.settings != (settings.Hash{}) {
 			lease.Settings = slices.Clone(h.settings[:])
 		}

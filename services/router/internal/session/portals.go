@@ -154,6 +154,7 @@ func (s *Session) checkBind(name []byte) *Problem {
 // does to settings: describing it tells of the statement's rows.
 func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 	s.here.close(name)
+	s.block.portal = s.block.portal && len(name) > 0
 	if l := &s.latest; l.st != nil && len(l.cmds) > 0 && !l.ran {
 		s.astray() // when it runs, nobody will know what it was
 	}

@@ -318,7 +318,8 @@ func (s *Session) completed(of *owed, tag []byte) {
 		if !s.owed.binds() { // otherwise they may be for what comes behind it
 			s.pins = 0
 			h := &s.held[s.at]
-			h.used, h.stepped, s.stepped = s.losesRole(), false, false
+			h.used, h.stepped, s.stepped = false, false, false
+			h.roleless = h.roleless || s.losesRole()
 			if s.unnamed != nil && s.unnamed.raw {
 				s.unnamed = nil // nothing binds the session to it any longer
 			}

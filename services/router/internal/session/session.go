@@ -242,6 +242,9 @@ func (s *Session) bound(slot Slot) bool {
 type held struct {
 	ok   bool
 	used bool // something may have been left behind in it
+	// roleless says that a DISCARD ALL may have left it without the role that its login begins
+	// with: nothing that a session has, but the next one must not get it so.
+	roleless bool
 	// stepped says that a sequence may have been moved.
 	stepped bool
 	by      fence.Server

@@ -1,11 +1,5 @@
 package session
 
-import (
-	"slices"
-
-	"github.com/pgpilot/pgpilot/libs/verdict"
-)
-
 // A statement that the router executes itself takes its client's name as any other does,
 // but no server has it. Before a PREPARE that gives the name a connection is given something
 // under it, so that the server refuses, in the PREPARE's place; EXECUTE is not to find that.
@@ -33,5 +27,10 @@ func (s *Statement) bodyThere() []byte {
 	return s.body
 }
 
-// gives reports whether a PREPARE in a text gives the name.
-func gives(v *verdict.Verdict, name string) bool { return slices.Contains(names(v), name) }
+// taking makes a statement that only takes its name, unless there is one that does so.
+func taking(name string, st *Statement) *Statement {
+	if st != nil && st.local.kind != notLocal {
+		return st
+	}
+	return &Statement{client: name, local: local{kind: deallocate}}
+}

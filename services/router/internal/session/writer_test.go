@@ -169,7 +169,11 @@ func (c *writer) readOnly() {
 		c.ids++
 		switch c.r.IntN(10) {
 		case 0:
-			c.send("Query", any("write 0", "fail r", "standby 0", "SAVEPOINT s", "SHOW pgpilot.freshness", "modes 0", "SET LOCAL a TO l1", "BEGIN", "SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN")+fmt.Sprintf(" i%04d", c.ids))
+			text := any("write 0", "fail r", "standby 0", "SAVEPOINT s", "SHOW pgpilot.freshness", "modes 0", "SET LOCAL a TO l1", "BEGIN", "SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN")
+			if !isOwn(text) {
+				text += fmt.Sprintf(" i%04d", c.ids)
+			}
+			c.send("Query", text)
 		case 1:
 			c.group()
 		default:

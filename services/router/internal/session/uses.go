@@ -1,0 +1,135 @@
+package session
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
+	"github.com/pgpilot/pgpilot/libs/verdict"
+)
+
+// use is what a text does with the name of a prepared statement.
+type use struct {
+	verb verb
+	name string
+}
+
+type verb uint8
+
+const (
+	// toExecute: what the name stands for is to run.
+	toExecute verb = iota
+	// toPrepare: it is to be free.
+	toPrepare
+	// toDeallocate: it is to stand for something.
+	toDeallocate
+)
+
+// mentions reports whether a text may name statements otherwise than by being a single
+// PREPARE, EXECUTE or DEALLOCATE.
+func mentions(text []byte) bool {
+	text = bytes.ToLower(text)
+	return bytes.Contains(text, []byte("execute")) || bytes.Contains(text, []byte("prepare")) || bytes.Contains(text, []byte("deallocate"))
+}
+
+// uses gives what a text does with names, in order; nothing of a text that no server can read.
+// The name is empty that is not understood.
+func (as dialect) uses(text []byte) (us []use) {
+	if !mentions(text) {
+		return nil
+	}
+	lexer := sqltoken.NewLexer(text, as.major)
+	toks := make([]sqltoken.Token, 0, 4)
+	for {
+		t, err := lexer.Next()
+		switch {
+		case err != nil:
+			return nil // as the server says
+		case t.IsComment():
+		case t.Kind != sqltoken.EOF && !ends(text, t):
+			toks = append(toks, t)
+		default:
+			if u, ok := as.use(text, toks); ok {
+				us = append(us, u)
+			}
+			if toks = toks[:0]; t.Kind == sqltoken.EOF {
+				return us
+			}
+		}
+	}
+}
+
+// use reads a statement, of which these are the tokens.
+func (as dialect) use(text []byte, toks []sqltoken.Token) (u use, ok bool) {
+	if len(toks) < 2 {
+		return use{}, false
+	}
+	switch first := toks[0]; {
+	case isWord(text, first, "deallocate"):
+		l, _ := as.local(text, toks)
+		return use{toDeallocate, l.name}, l.kind != deallocateAll
+	case isWord(text, first, "prepare"):
+		u.verb = toPrepare
+		u.name, _ = as.name(text, toks[1])
+		return u, len(toks) > 2 && toks[2].Kind != sqltoken.String // PREPARE TRANSACTION
+	case isWord(text, first, "execute"), isWord(text, first, "explain"), isWord(text, first, "create"):
+		i := slices.IndexFunc(toks, func(t sqltoken.Token) bool { return isWord(text, t, "execute") })
+		if i < 0 || i+1 == len(toks) {
+			return use{}, false
+		}
+		u.name, _ = as.name(text, toks[i+1])
+		return u, true
+	}
+	return use{}, false
+}
+
+// namesIn gives the names in the uses by a verb, in order, empty where they are not understood.
+func namesIn(us []use, by verb) (names []string) {
+	for _, u := range us {
+		if u.verb == by {
+			names = append(names, u.name)
+		}
+	}
+	return names
+}
+
+// firsts gives the first use of each name. It says what a server must have under the name: behind
+// DEALLOCATE that is gone, and behind PREPARE the text has failed.
+func firsts(us []use) (out []use) {
+	for _, u := range us {
+		if u.name != "" && !used(out, u.name) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// usesOf gives the first use of each name in a text, of which the verdict knows some.
+func (s *Session) usesOf(text []byte, v *verdict.Verdict) []use {
+	var us []use
+	if len(text) <= s.env.Settings().MaxText && s.legible(text) {
+		us = s.dialect().uses(text)
+	}
+	return firsts(append(us, usesIn(v)...))
+}
+
+// usesIn gives what a verdict knows of them.
+func usesIn(v *verdict.Verdict) (us []use) {
+	if v.Detail == nil {
+		return nil
+	}
+	for i := range v.Detail.Parts {
+		switch p := &v.Detail.Parts[i]; {
+		case p.Execute != nil:
+			us = append(us, use{toExecute, p.Execute.Name})
+		case p.Prepare != nil:
+			us = append(us, use{toPrepare, p.Prepare.Name})
+		}
+	}
+	return us
+}
+
+// used reports whether a name is among those that are used.
+func used(us []use, name string) bool {
+	return slices.ContainsFunc(us, func(u use) bool { return u.name == name })
+}
