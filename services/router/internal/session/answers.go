@@ -41,8 +41,8 @@ type answers struct {
 	unsure int
 }
 
-// owed is one answer. The order of the fields keeps it small: five are added and removed
-// with an ordinary statement of the extended protocol.
+// owed is one answer. It is small: with a statement of the extended protocol five are added
+// and removed.
 type owed struct {
 	// typ is the type of the client message.
 	typ byte
@@ -50,8 +50,8 @@ type owed struct {
 	how disposition
 	// scope says which statements the message changes.
 	scope scope
-	// undoes says that name stood for was (nil: for nothing) before the message; all,
-	// if it is not nil, is what all names stood for. Of an Execute, name may be the portal's.
+	// undoes says that name stood for was (nil: for nothing) before the message. Of an
+	// Execute, name may be the portal's.
 	undoes bool
 	// portal says of a Describe that it is of a portal, which runs st.
 	portal bool
@@ -67,7 +67,6 @@ type owed struct {
 
 	name string
 	was  *Statement
-	all  map[string]*Statement
 	// st is the statement of a Parse or a Bind, and of a Describe of it or of a portal.
 	st *Statement
 	// server is the name under which the statement of a Parse was sent: it may get
@@ -76,8 +75,16 @@ type owed struct {
 	// cmds is what the statements of a Query, or that of an Execute, do to settings,
 	// as far as they have not been executed.
 	cmds []settings.Command
+	// more is what few entries have, nil for none of it.
+	more *further
+}
+
+// further is what is to be known of an entry whose message does something out of the ordinary.
+type further struct {
+	// all, if it is not nil, is what all names stood for before the message.
+	all map[string]*Statement
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
-	// been executed; st is what the only one of them makes, if that is followed.
+	// been executed; the entry's st is what the only one of them makes, if that is followed.
 	prepares []string
 	// drops are the names in the DEALLOCATEs of a Query, as far as they have not been executed.
 	drops []string
@@ -89,6 +96,41 @@ type owed struct {
 	among *among
 	// instead is shown in place of the error that the message was made to cause.
 	instead *Problem
+}
+
+// prepares, drops and precedes note of a Query what it has of that.
+func (o *owed) prepares(names []string) {
+	if len(names) > 0 {
+		o.besides().prepares = names
+	}
+}
+
+func (o *owed) drops(names []string) {
+	if len(names) > 0 {
+		o.besides().drops = names
+	}
+}
+
+func (o *owed) precedes(parts *among) {
+	if parts != nil {
+		o.besides().among = parts
+	}
+}
+
+// besides gives what few entries have, to be changed.
+func (o *owed) besides() *further {
+	if o.more == nil {
+		o.more = &further{}
+	}
+	return o.more
+}
+
+// also gives what few entries have. It is not changed.
+func (o *owed) also() *further {
+	if o.more == nil {
+		return &further{}
+	}
+	return o.more
 }
 
 // scope says which statements a message changes, of the client or on the server.
@@ -277,6 +319,16 @@ func (a *answers) answered(typ byte) bool {
 	if ends {
 		a.pop()
 	}
+	return true
+}
+
+// goesOn takes note of a DataRow, and reports whether the client has asked for rows: the usual
+// case of answered, of which there may be very many.
+func (a *answers) goesOn() bool {
+	if o := a.front(); o.how != forward || o.typ != wire.Query && o.typ != wire.Execute {
+		return false
+	}
+	a.begun, a.unsure = true, 0
 	return true
 }
 

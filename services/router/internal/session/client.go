@@ -283,10 +283,10 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	o := s.simple(typ)
 	followed := false
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
-		o.drops = s.deallocates(text)
+		o.drops(s.deallocates(text))
 		o.cmds, s.verdict = s.queried(text, s.verdict)
 		o.st, followed = s.follows(text)
-		o.prepares = names(&s.verdict)
+		o.prepares(names(&s.verdict))
 	}
 	if !followed { // otherwise it does nothing else
 		s.effects(s.verdict, o.cmds)
@@ -295,7 +295,8 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
 	if typ == wire.Query {
-		o.among, s.among = s.among, nil
+		o.precedes(s.among)
+		s.among = nil
 	}
 	s.owed.sent(o)
 	s.enter(Busy)
@@ -360,7 +361,8 @@ func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run
 	s.effects(unlooked(), nil)
 	n := s.take(total, rest)
 	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
+	o.drops(namesIn(us, toDeallocate))
+	o.prepares(namesIn(us, toPrepare))
 	s.owed.sent(o)
 	run.add(all, at, n)
 	return n

@@ -197,12 +197,12 @@ func (s *Session) elsewhere() bool {
 // the problem instead of the server's error: the server discards what follows,
 // and its transaction is aborted, as it should.
 func (s *Session) fail(run *forwarding, p *Problem) {
-	s.failAs(run, owed{typ: wire.Bind, instead: p})
+	s.failAs(run, owed{typ: wire.Bind, more: &further{instead: p}})
 }
 
 // failParse does so for a Parse, which begins by removing the unnamed statement.
 func (s *Session) failParse(run *forwarding, p *Problem, name []byte) {
-	o := owed{typ: wire.Bind, instead: p}
+	o := owed{typ: wire.Bind, more: &further{instead: p}}
 	if len(name) == 0 {
 		o.scope, o.undoes, o.was = unnamedScope, true, s.unnamed
 		s.unnamed = nil

@@ -146,16 +146,8 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 		case wire.Bind:
-			v, ok := s.verdictOfBind(b, msg)
-			if !ok {
+			if !s.surveyBind(b, msg) {
 				return asked
-			}
-			q.join(v)
-			s.surveyPortal(typ, msg, needsNone(v))
-			if _, name, _, ok := splitBind(msg); ok {
-				if st := s.statement(name); st != nil && !st.raw {
-					q.gives = q.gives || s.givesUp(v, st.body[:st.text])
-				}
 			}
 		case wire.Describe, wire.Close:
 			kind, name, ok := splitTarget(msg)
@@ -170,10 +162,10 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				q.join(verdict.Unclassified()) // the primary's connection has it
 			}
 		case wire.Execute:
-			name, _, ok := cutString(msg[wire.HeaderSize:])
+			name, limit, ok := cutString(msg[wire.HeaderSize:])
 			here := ok && s.boundHere(name)
 			q.own, q.others = q.own || here, q.others || !here
-			s.surveyPortal(typ, msg, here)
+			s.surveyPortal(typ, name, ok && bytes.Equal(limit, []byte{0, 0, 0, 0}), here)
 		case wire.Sync:
 			q.scanned += total
 			q.whole = true
@@ -229,6 +221,27 @@ func (s *Session) surveyParse(msg []byte) bool {
 	return true
 }
 
+// surveyBind looks at a Bind, likewise.
+func (s *Session) surveyBind(b, msg []byte) bool {
+	q := &s.seq
+	portal, name, _, whole := splitBind(msg)
+	v := verdict.Unclassified()
+	var st *Statement
+	if whole {
+		st = s.statement(name)
+		var ok bool
+		if v, ok = s.verdictOfBind(b, name, st); !ok {
+			return false
+		}
+	}
+	q.join(v)
+	s.surveyPortal(wire.Bind, portal, whole, needsNone(v))
+	if st != nil && !st.raw {
+		q.gives = q.gives || s.givesUp(v, st.body[:st.text])
+	}
+	return true
+}
+
 // judge gives the verdict on a text with such types of parameters, or asks for it and
 // reports false.
 func (s *Session) judge(text, types []byte) (verdict.Verdict, bool) {
@@ -268,7 +281,9 @@ var (
 )
 
 // needsNone reports whether a verdict is that on a statement which needs no server.
-func needsNone(v verdict.Verdict) bool { return v == harmless || v == shown || v == deallocates }
+func needsNone(v verdict.Verdict) bool {
+	return v.Generation >= shown.Generation && (v == harmless || v == shown || v == deallocates)
+}
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.
@@ -278,20 +293,15 @@ func unlooked() verdict.Verdict {
 	return v
 }
 
-// verdictOfBind gives the verdict on the statement that a Bind names, prepared
-// earlier in the sequence or before it. One that is not known is the server's to
+// verdictOfBind gives the verdict on the statement of the name in a Bind, prepared
+// earlier in the sequence or, as st, before it. One that is not known is the server's to
 // refuse. It reports false if the verdict has been asked for: the one that the
 // statement was prepared with holds no more.
-func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
-	_, name, _, ok := splitBind(msg)
-	if !ok {
-		return verdict.Unclassified(), true
-	}
+func (s *Session) verdictOfBind(b, name []byte, st *Statement) (verdict.Verdict, bool) {
 	if p := s.seq.latest(b, name); p != nil {
 		s.seq.hint = s.seq.hint.with(p.hint)
 		return p.verdict, true
 	}
-	st := s.statement(name)
 	if st != nil {
 		s.seq.hint = s.seq.hint.with(st.hint)
 	}

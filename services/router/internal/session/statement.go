@@ -157,9 +157,9 @@ func (t *Statements) clearBefore(behind []owed) {
 	t.Clear()
 	for i := range behind {
 		switch o := &behind[i]; {
-		case o.gives != "":
-			if id, ok := was.sql[o.gives]; ok {
-				t.prepare(o.gives, id)
+		case o.also().gives != "":
+			if id, ok := was.sql[o.more.gives]; ok {
+				t.prepare(o.more.gives, id)
 			}
 		case o.typ != wire.Parse || o.how == made || o.st == nil:
 		case o.server == "":

@@ -189,7 +189,7 @@ func (s *Session) takeDecoy(name string, run *forwarding) {
 	s.seq.parsed()
 	s.owed.sent(owed{typ: wire.Close, how: hide})
 	s.owed.sent(owed{typ: wire.Parse, how: hide})
-	s.owed.sent(owed{typ: wire.Parse, instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}})
+	s.owed.sent(owed{typ: wire.Parse, more: &further{instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}}})
 	run.build(func(b []byte) []byte {
 		b = appendTarget(b, wire.Close, decoy)
 		return appendParse(b, decoy, rollback)
