@@ -220,7 +220,12 @@ func (s *Session) surveyPortal(typ byte, name []byte, ordinary, here bool) {
 		}
 		q.bound[string(name)] = here
 	}
-	q.portals = q.portals || !here && (!ordinary || len(name) > 0)
+	if here {
+		q.unused = q.unused && (typ != wire.Bind || len(name) > 0)
+		return
+	}
+	q.unused = typ == wire.Bind
+	q.portals = q.portals || !ordinary || len(name) > 0
 }
 
 // boundHere reports whether a portal runs what needs no server, bound in the sequence as far
