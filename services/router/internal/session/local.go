@@ -182,6 +182,9 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	if ok && s.latest.is(name) && !s.latest.ran {
 		o.cmds, s.latest.ran = s.latest.cmds, true
 		o.prepares = names(&s.latest.st.verdict)
+		if name := s.latest.st.drops; name != "" {
+			o.drops = []string{name}
+		}
 	}
 	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.mayForget(name) {

@@ -305,7 +305,9 @@ func (s *Session) completed(of *owed, tag []byte) {
 	}
 	if len(of.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
 		s.ranDeallocate(of.drops[0])
-		s.owed.front().drops = of.drops[1:]
+		if of.typ == wire.Query {
+			s.owed.front().drops = of.drops[1:]
+		}
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	s.altered = s.altered || bytes.Equal(tag, alteredRole) || bytes.Equal(tag, alteredDatabase)

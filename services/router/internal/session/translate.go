@@ -100,7 +100,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
-	forgets := ok && l.forgets()
+	forgets, drops := ok && l.forgets(), l.name
 	asked := s.known
 	v, ok := s.verdictOfParse(text, types)
 	switch {
@@ -118,7 +118,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed, s.environment())
-		st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
+		st.verdict, st.forgets, st.drops, st.cmds, st.hint = v, forgets, drops, s.commands(text, v), s.hintsOf(text)
 		held.add(st)
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
@@ -129,7 +129,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil, s.environment())
-	st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
+	st.verdict, st.forgets, st.drops, st.cmds, st.hint = v, forgets, drops, s.commands(text, v), s.hintsOf(text)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	if held.find(st) == nil {

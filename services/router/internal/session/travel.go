@@ -148,6 +148,9 @@ func unpack(p *handoff.Prepared) *Statement {
 	s.verdict = judgement(p)
 	s.told.unpack(p.Params, p.Rows)
 	s.forgets = p.Forgets
+	if !p.Local {
+		s.drops = unpackLocal(p.Text).name
+	}
 	if p.Followed {
 		s.cmds = followed(p.Text) // what it was read as when it was prepared
 	}
