@@ -328,8 +328,13 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	switch {
 	case typ == wire.Terminate:
 		return s.goodbye(rest, run)
-	case s.owed.copying && !ofCopy(typ):
+	case s.isStray(typ):
 		return s.stray(typ, total, rest, all, at, run)
+	case s.extended && s.owed.copies > 0 && s.owed.syncs > 0 && !ofCopy(typ):
+		return s.wait() // until it is known whether the Syncs are answered
+	case s.doubts() && s.owed.ended() && !ofCopy(typ):
+		s.awaitAnswers(run) // if the copy has failed it may be one of them
+		return 0
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
 	case s.extended && !s.owed.copying && s.awaitsRoom(run):

@@ -387,7 +387,7 @@ func (p *postgres) copyData(typ byte, body string) {
 // error ends what runs and gives false.
 func (p *postgres) error(code, what string, hint ...string) bool {
 	p.say("ErrorResponse", append([]string{"ERROR", code, what}, hint...)...)
-	p.params.failed = true
+	p.params.failed, p.deferred = true, false
 	if p.status == wire.InTransaction {
 		p.status = wire.Failed
 	}

@@ -37,6 +37,8 @@ type Statement struct {
 	local   local
 	forgets bool
 	drops   string
+	// copies says that it may copy in.
+	copies bool
 	// told is what its client knows of its parameters and rows.
 	told told
 	// cmds is what it does to settings.
