@@ -98,10 +98,26 @@ func (s *Session) undisclosed(v verdict.Verdict, cmds []settings.Command) bool {
 	switch {
 	case settings.Known(cmds):
 		return false
-	case v.Effects.Has(verdict.Unproven) && s.status == wire.Idle:
+	case v.Effects.Has(verdict.Unproven) && s.status == wire.Idle, s.executesBlock(&v):
 		return true
 	}
 	return cmds == nil && (v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction))
+}
+
+// executesBlock reports whether a text has an EXECUTE in it that may run a transaction command:
+// PREPARE takes none, but Parse does.
+func (s *Session) executesBlock(v *verdict.Verdict) bool {
+	if v.Detail == nil {
+		return false
+	}
+	for i := range v.Detail.Parts {
+		if x := v.Detail.Parts[i].Execute; x != nil {
+			if st := s.named[x.Name]; st != nil && (st.verdict.Fingerprint == 0 || st.verdict.Effects.Has(verdict.Transaction)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // astray gives up following the settings: only the connection has them.

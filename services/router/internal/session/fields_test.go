@@ -36,7 +36,7 @@ var travels = map[string]map[string]string{
 	},
 	"session.held": {
 		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
-		"reported": "- the owner's: where nothing is said of it, nothing has changed",
+		"reported": "- the owner's, who puts it into Lease.Reported",
 	},
 	"session.block": {
 		"state": "Block.State", "modes": "Block.Begin", "portal": "Block.Portal", "limit": "Block.IdleMicros", "on": "Block.Timeline", "unsure": "- BEGIN has been answered at a safe point", "resync": "- of what is being answered",
