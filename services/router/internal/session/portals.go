@@ -226,6 +226,7 @@ func (s *Session) endPortals() { s.here, s.latest.st, s.forgetful = nil, nil, fa
 
 // endUnnamedPortal forgets the unnamed portal: a simple query ends it.
 func (s *Session) endUnnamedPortal() {
+	s.block.portal = false
 	s.here.close(nil)
 	if s.latest.is(nil) {
 		s.latest.st = nil
