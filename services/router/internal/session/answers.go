@@ -237,16 +237,6 @@ func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCal
 
 func ending(typ byte) bool { return typ == wire.CopyDone || typ == wire.CopyFail }
 
-// asksOfStray reports whether it is asked what becomes of a message that waits.
-func (a *answers) asksOfStray() bool {
-	return slices.ContainsFunc(a.all(), func(o owed) bool { return o.stray != 0 })
-}
-
-// ended reports whether the end of copied data has been sent in the open sequence.
-func (a *answers) ended() bool {
-	return a.open && slices.ContainsFunc(a.all(), func(o owed) bool { return ending(o.typ) })
-}
-
 // sent adds a forwarded message. Flush has no answer, and copied data belongs to
 // the request that started the copying.
 func (a *answers) sent(o owed) {

@@ -349,28 +349,6 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
 }
 
-// queryInside forwards a simple query or a function call in the middle of a sequence. Nobody
-// looks into what it does, but for the names of statements.
-func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	var us []use
-	if t := s.held[s.at].statements; typ == wire.Query && (len(s.named) > 0 || len(t.sql) > 0) {
-		if len(rest) < total && total <= maxHeld {
-			return 0
-		}
-		var waits bool
-		if us, waits = s.supplyQuery(rest[:min(total, len(rest))], run); waits {
-			return 0
-		}
-	}
-	s.effects(unlooked(), nil)
-	n := s.take(total, rest)
-	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
-	s.owed.sent(o)
-	run.add(all, at, n)
-	return n
-}
-
 // awaitsRoom has the message at the head wait where too many before it are to be answered.
 func (s *Session) awaitsRoom(run *forwarding) bool {
 	if !s.owed.crowded() {

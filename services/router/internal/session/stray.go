@@ -133,3 +133,13 @@ func (s *Session) ofStray(msg []byte, code string) *Problem {
 	asked, waits := fmt.Appendf(nil, strayType, behind[i].typ), fmt.Appendf(nil, strayType, behind[i].stray)
 	return &Problem{whole: bytes.Replace(msg, asked, waits, 1)}
 }
+
+// asksOfStray reports whether it is asked what becomes of a message that waits.
+func (a *answers) asksOfStray() bool {
+	return slices.ContainsFunc(a.all(), func(o owed) bool { return o.stray != 0 })
+}
+
+// ended reports whether the end of copied data has been sent in the open sequence.
+func (a *answers) ended() bool {
+	return a.open && slices.ContainsFunc(a.all(), func(o owed) bool { return ending(o.typ) })
+}
