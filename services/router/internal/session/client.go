@@ -282,14 +282,16 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
 	o := s.simple(typ)
 	followed := false
+	var looked []byte
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
+		looked = text
 		o.drops = s.deallocates(text)
 		o.cmds, s.verdict = s.queried(text, s.verdict)
 		o.st, followed = s.follows(text)
 		o.prepares = names(&s.verdict)
 	}
 	if !followed { // otherwise it does nothing else
-		s.effects(s.verdict, o.cmds)
+		s.effects(s.verdict, o.cmds, looked)
 	}
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 && s.among == nil {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true

@@ -134,7 +134,7 @@ func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run
 			return 0
 		}
 	}
-	s.effects(unlooked(), nil)
+	s.effects(unlooked(), nil, nil)
 	n := s.take(total, rest)
 	o := s.simple(typ)
 	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)

@@ -96,6 +96,14 @@ func (s *Statement) identify() {
 	copy(s.id[:], sum[:])
 }
 
+// looked gives its text, nil if nobody has looked into that.
+func (s *Statement) looked() []byte {
+	if s.raw {
+		return nil
+	}
+	return s.body[:s.text]
+}
+
 // in makes it the statement that is parsed under these settings.
 func (s *Statement) in(parsing settings.Hash) {
 	if s.parsing == parsing {
