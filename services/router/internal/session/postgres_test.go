@@ -289,6 +289,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 			stmt = "ROLLBACK"
 		}
 		p.params.end(p.status != wire.Failed && verb == "commit")
+		clear(p.portals)
 		p.status = wire.Idle
 	case "copyin", "copyfail":
 		p.say("CopyInResponse")

@@ -12,6 +12,9 @@ type writer struct {
 	ids int
 	// simple leaves the extended protocol out.
 	simple bool
+	// whole says that data which is copied in has no Sync in it, and an end: what has become of
+	// it would not be known otherwise where a connection is lost.
+	whole bool
 	// once says that the unnamed statement may be one that runs only once.
 	once bool
 	out  []byte
@@ -368,7 +371,7 @@ func (c *writer) sequence() {
 			if early {
 				c.send("Sync") // as libpq does, before it knows that data is wanted
 			}
-			if c.r.IntN(3) == 0 {
+			if !c.whole && c.r.IntN(3) == 0 {
 				c.mixed()
 				break
 			}
