@@ -22,6 +22,8 @@ type owed struct {
 	// LOCAL outside of a transaction block: of one that the router executes itself.
 	part  portion
 	warns bool
+	// copies says that it is an Execute of what may copy in.
+	copies bool
 	// stray is the type of a message that waits until it is known whether a copy goes on, which
 	// the entry's message asks.
 	stray byte
