@@ -286,8 +286,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			s.completed(&front, msg[wire.HeaderSize:])
 		}
 	case wire.PortalSuspended:
-		if len(front.cmds) > 0 { // its only row has been computed
+		if len(front.cmds) > 0 { // its only row has been computed, or some of several
 			s.ran(&front.cmds[0], nil)
+			if c, several := front.cmds[0].Doubted(); several {
+				s.ran(&c, nil)
+			}
 		}
 	}
 	return pass
