@@ -36,7 +36,8 @@ func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run
 	s.effects(unlooked(), nil, nil)
 	n := s.take(total, rest)
 	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
+	o.drops(namesIn(us, toDeallocate))
+	o.prepares(namesIn(us, toPrepare))
 	s.owed.sent(o)
 	run.add(all, at, n)
 	return n
@@ -145,11 +146,12 @@ func (s *Session) sendInside(a *among, p *Problem, run *forwarding) {
 	switch {
 	case p != nil:
 		o = s.simple(wire.Query)
-		o.instead = p
+		o.besides().instead = p
 		msg = wire.AppendQuery(nil, "EXECUTE "+noStatement)
 	case len(a.rest) == 0:
 		o = s.simple(wire.Query)
-		o.how, o.among = hide, a
+		o.how = hide
+		o.precedes(a)
 		s.retunes = true
 	default:
 		us, _ := s.supplyQuery(msg, run)
@@ -157,7 +159,10 @@ func (s *Session) sendInside(a *among, p *Problem, run *forwarding) {
 		cmds, v := s.queried(a.rest, s.verdict)
 		s.effects(v, cmds, a.rest)
 		o = s.simple(wire.Query)
-		o.among, o.cmds, o.drops, o.prepares = a, cmds, namesIn(us, toDeallocate), namesIn(us, toPrepare)
+		o.cmds = cmds
+		o.precedes(a)
+		o.drops(namesIn(us, toDeallocate))
+		o.prepares(namesIn(us, toPrepare))
 		s.retunes = true
 	}
 	s.owed.sent(o)

@@ -110,7 +110,7 @@ func names(v *verdict.Verdict) (out []string) {
 // expected to refuse it.
 func (s *Session) ranPrepare(of *owed) {
 	if of.st == nil {
-		name := of.prepares[0]
+		name := of.more.prepares[0]
 		s.astray()
 		s.define(name, newRaw(name))
 		return
@@ -136,7 +136,7 @@ func (s *Session) awaitsPrepare(typ byte, msg []byte, run *forwarding) bool {
 		ok = ok && kind == 'S'
 	}
 	if !ok || !slices.ContainsFunc(s.owed.all(), func(o owed) bool {
-		return o.preparesLater() && slices.Contains(o.prepares, string(name))
+		return o.preparesLater() && slices.Contains(o.more.prepares, string(name))
 	}) {
 		return false
 	}

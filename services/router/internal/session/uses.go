@@ -118,7 +118,7 @@ func (s *Session) usesOf(text []byte, v *verdict.Verdict) []use {
 // knows that, unless it may be about names that are servers'.
 func (s *Session) usesOfParsed(text []byte, v *verdict.Verdict) []use {
 	us := usesIn(v)
-	if mentionsServers(text) && s.legible(text) {
+	if v.Kind != verdict.Read && mentionsServers(text) && s.legible(text) {
 		us = append(us, s.dialect().uses(text)...)
 	}
 	return us
