@@ -118,7 +118,7 @@ func TestOwnParametersAreAsAServers(t *testing.T) {
 	closes := &pgproto3.Close{ObjectType: 'S', Name: "closed"}
 	writes := []pgproto3.FrontendMessage{parse("", "INSERT INTO owned VALUES (1)"), bind("", ""), run("")}
 	for _, sql := range []string{
-		"SET @ = '7s'", "SHOW @", "SET @ = '8s'; SHOW @", "RESET @", "SET LOCAL @ = '9s'", "SET @ = '7s'; SELECT 1; SHOW @",
+		"SET @ = '7s'", "SHOW @", "SET @ = '8s'; SHOW @", "RESET @; SET @ = '5s'", "SET LOCAL @ = '9s'", "SET @ = '7s'; SELECT 1; SHOW @",
 		"SET @ = '8s'; SELECT 1 / 0", "BEGIN; SET @ = '9s'", "SHOW @", "SET LOCAL @ = '6s'", "ROLLBACK", "SHOW @", "SET @ = '1s'; SELECT 1",
 	} {
 		sequence("prepare what is closed", parse("closed", "SELECT 1"))

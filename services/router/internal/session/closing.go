@@ -2,12 +2,12 @@ package session
 
 import "github.com/pgpilot/pgpilot/libs/wire"
 
-// Drivers close statements that they need no longer in front of whatever they send next, and
+// Drivers close statements and portals that they need no longer in front of whatever they send next, and
 // where that is a simple query there is no Sync between (pgjdbc with
 // preferQueryMode=extendedForPrepared). Close begins no transaction ("Message Flow: Extended
 // Query"), so such a query is one as any other.
 
-// closesBefore answers what closes statements at the head, up to a simple query, and gives its
+// closesBefore answers what closes them at the head, up to a simple query, and gives its
 // length: 0 if there is anything else between, or the query is not there yet.
 func (s *Session) closesBefore(b []byte) int {
 	size, count := 0, 0
@@ -27,10 +27,16 @@ func (s *Session) closesBefore(b []byte) int {
 	}
 }
 
-// closesHere reports whether a Close is of a statement that only the router has to forget.
+// closesHere reports whether a Close is of a statement that only the router has to forget, or
+// of a portal where there is none: outside of a transaction.
 func (s *Session) closesHere(msg []byte) bool {
 	kind, name, ok := splitTarget(msg)
-	if !ok || kind != 'S' || s.owed.unsure > 0 {
+	switch {
+	case !ok || s.owed.unsure > 0:
+		return false
+	case kind == 'P':
+		return s.status == wire.Idle
+	case kind != 'S':
 		return false
 	}
 	if st := s.statement(name); st != nil {
@@ -45,8 +51,9 @@ func (s *Session) closeAll(b []byte) {
 	from := len(s.scratch)
 	for len(b) > 0 {
 		_, total, _ := wire.Header(b)
-		_, name, _ := splitTarget(b[:total])
-		s.define(string(name), nil)
+		if kind, name, _ := splitTarget(b[:total]); kind == 'S' {
+			s.define(string(name), nil)
+		}
 		s.scratch = append(s.scratch, wire.CloseComplete, 0, 0, 0, 4)
 		b = b[total:]
 	}
