@@ -3,12 +3,14 @@ package engine
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lab"
@@ -64,6 +66,36 @@ func TestASessionThatKnowsOfAPromotion(t *testing.T) {
 				}
 				e.Topology(leads("promoted", 2, 2))
 				awaitOnLoop(t, e, "it waits for the promoted server", func() bool { at, _ := waits(); return at == 1 })
+			})
+		}
+	}
+}
+
+// It is so, too, where nobody tells who the primary is: a router that has just started takes the
+// configured one for it, and asks that one itself.
+func TestASessionThatKnowsOfAPromotionWithoutNews(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	for name, timeline := range map[string]lsn.Timeline{"it has been promoted": 1, "another one was promoted": 2} {
+		for what, of := range map[string]handoff.Fence{
+			"by its fence":           {Position: lsn.Position{Timeline: timeline, LSN: 200}},
+			"by who has answered it": {Dirty: true, Backend: "promoted", Writer: lsn.Incarnation{SystemID: 7, Timeline: timeline, Postmaster: 1, Children: 1}},
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				e := startEngine(t, cluster, func(c *config.Config) { c.Failover.Wait = config.Duration(time.Second) })
+				theirs, ours := handofftest.Ends(t)
+				rec := &handoff.Record{
+					Session: "s", User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1, 2, 3, 4}},
+					Live: &handoff.Live{Status: "I", Fence: of}, Unread: wire.AppendQuery(nil, "INSERT INTO nothing VALUES (1)"),
+				}
+				onLoop(t, e, func() bool { e.commence(&arrival{rec: rec, fds: []int{ours}}); return true })
+				p := &peer{t: t, fd: theirs, buf: make([]byte, 64<<10)}
+				if timeline == 1 {
+					p.untilReady()
+					return
+				}
+				if said := p.end(); !strings.Contains(said, "C57P03\x00") || strings.Contains(said, "INSERT 0 1") {
+					t.Errorf("it ends with %q", said)
+				}
 			})
 		}
 	}
