@@ -149,6 +149,10 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	if s.Run == e.tracker.Run(b) && route.Eligible(e.tracker.Table(), r, b) {
 		return s
 	}
+	if t := e.tracker.Table(); !r.ReadOnly && (b == t.Primary || t.Backends[b].Role == route.RolePrimary) {
+		s.broken = true // it was promoted, and waiting for it to catch up is in vain
+		return nil
+	}
 	if r.AllToPrimary || r.Tried.Has(b) || !e.tracker.Table().Backends[b].Healthy {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
@@ -252,5 +253,35 @@ func TestAConnectionThatReadsStringsOtherwise(t *testing.T) {
 		} else {
 			was = now
 		}
+	}
+}
+
+// In session mode a session keeps its connection to a replica until that is none any more: from
+// then on it would only be in the way of reads on other replicas.
+func TestASessionLeavesAReplicaThatIsPromoted(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	e := startEngine(t, cluster, func(c *config.Config) { c.Pool.Mode = config.Session })
+	p := joinSession(t, e, "s")
+	read := wire.AppendQuery(nil, "SELECT 1")
+	p.exchange(read)
+	held := func() *server { return e.clients["s"].conns[session.ReplicaSlot] }
+	if onLoop(t, e, held) == nil {
+		t.Fatal("the session holds no connection to the replica")
+	}
+	if err := cluster.Promote(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	e.Topology(leads(cluster.Primary().Name, 1, 2))
+	promoted := observe(t, cluster.Primary(), bus.Primary)
+	promoted.Incarnation.Timeline = 2
+	e.Lag(promoted)
+	p.exchange(read)
+	p.exchange(read)
+	if s := onLoop(t, e, held); s != nil {
+		t.Errorf("the session still holds a connection to %s as to a replica", cluster.Primary().Name)
+	}
+	p.exchange(wire.AppendQuery(nil, "UPDATE nothing SET a = 1"))
+	if n := onLoop(t, e, func() int32 { return e.tracker.Table().Backends[1].Held }); n != 1 {
+		t.Errorf("%d connections to the promoted server are held", n)
 	}
 }
