@@ -35,7 +35,7 @@ var travels = map[string]map[string]string{
 		"altered": "- the next connection tells it",
 	},
 	"session.held": {
-		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
+		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "indelible": "Lease.Indelible", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
 		"reported": "- the owner's, who puts it into Lease.Reported",
 	},
 	"session.block": {

@@ -245,6 +245,8 @@ type held struct {
 	// roleless says that a DISCARD ALL may have left it without the role that its login begins
 	// with: nothing that a session has, but the next one must not get it so.
 	roleless bool
+	// indelible says that something has been left in it that no reset removes.
+	indelible bool
 	// stepped says that a sequence may have been moved.
 	stepped bool
 	by      fence.Server
