@@ -35,16 +35,6 @@ func TestAStartingRouterWaitsForThePrimary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := folder(t)
 			startBus(t, d)
-			if c.runs {
-				claim, err := d.Claim(rundir.Lagpoller, "9")
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { claim.Close() })
-				if _, err := claim.Listen(); err != nil {
-					t.Fatal(err)
-				}
-			}
 			log := &lines{Handler: slog.NewTextHandler(t.Output(), nil), count: make(map[string]int)}
 			paper, r := open(t, d, log), told{newReader(), make(chan string, 100)}
 			if err := paper.Deliver(r); err != nil {
@@ -71,6 +61,22 @@ func TestAStartingRouterWaitsForThePrimary(t *testing.T) {
 				}
 				answer(bus.SubjectLagSnapshot, lags)
 				answer(bus.SubjectTopologySnapshot, topology)
+				if err := nc.FlushTimeout(patience); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := paper.nc.FlushTimeout(patience); err != nil {
+				t.Fatal(err)
+			}
+			if c.runs {
+				claim, err := d.Claim(rundir.Lagpoller, "9")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { claim.Close() })
+				if _, err := claim.Listen(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			paper.AwaitTopology(t.Context(), c.most)
 			if (len(r.primaries) > 0) != c.answers {
