@@ -178,6 +178,10 @@ type Session struct {
 	altered bool
 
 	owed answers
+	// readies is how many ReadyForQuery are held back until it is known whether they are the
+	// client's, discards says that what is left of its sequence is not executed.
+	readies  int
+	discards bool
 	// blocked says that the client's next message must wait until the sequences before
 	// its own have been answered; forgetting, that it waits for the open one, too.
 	blocked, forgetting bool
