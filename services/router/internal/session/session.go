@@ -136,6 +136,8 @@ type Session struct {
 	// one, to be used again.
 	named          map[string]*Statement
 	unnamed, spare *Statement
+	// rows is what rows were described as last.
+	rows lastRows
 	// latest is the portal bound last to a statement of a server's, here are those of
 	// statements that the router executes.
 	// forgetful says that a portal bound before that one may remove all prepared statements.
@@ -178,6 +180,10 @@ type Session struct {
 	altered bool
 
 	owed answers
+	// readies is how many ReadyForQuery are held back until it is known whether they are the
+	// client's, discards says that what is left of its sequence is not executed.
+	readies  int
+	discards bool
 	// blocked says that the client's next message must wait until the sequences before
 	// its own have been answered; forgetting, that it waits for the open one, too.
 	blocked, forgetting bool
@@ -378,8 +384,8 @@ func (s *Session) acquire(r route.Request) {
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil
-	s.asked = r
 	r.Shape = s.verdict.Fingerprint
-	s.do(Action{Op: OpAcquire, Request: r})
+	s.asked = r
+	s.do(Action{Op: OpAcquire, Request: &s.asked})
 	s.enter(Queued)
 }

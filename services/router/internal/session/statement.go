@@ -33,15 +33,19 @@ type Statement struct {
 	// but for what nobody knows of those.
 	sql bool
 	// local says that the router executes it itself; forgets, that the server executes
-	// it and then has no prepared statements left.
+	// it and then has no prepared statements left, drops, that it then has none of that name.
 	local   local
 	forgets bool
+	drops   string
+	// copies says that it may copy in.
+	copies bool
 	// told is what its client knows of its parameters and rows.
 	told told
 	// cmds is what it does to settings.
 	cmds []settings.Command
-	// hint is what its comments ask for.
-	hint *hints
+	// hint is what its comments ask for; hintless says that they can ask for nothing.
+	hint     *hints
+	hintless bool
 	// parsing is what was set when it was parsed, as far as that matters.
 	parsing settings.Hash
 }
@@ -164,9 +168,9 @@ func (t *Statements) clearBefore(behind []owed) {
 	t.Clear()
 	for i := range behind {
 		switch o := &behind[i]; {
-		case o.gives != "":
-			if id, ok := was.sql[o.gives]; ok {
-				t.prepare(o.gives, id)
+		case o.also().gives != "":
+			if id, ok := was.sql[o.more.gives]; ok {
+				t.prepare(o.more.gives, id)
 			}
 		case o.typ != wire.Parse || o.how == made || o.st == nil:
 		case o.server == "":

@@ -143,7 +143,7 @@ func (c *client) perform() {
 		case session.OpJudge:
 			broken("a verdict is asked for that is known")
 		case session.OpAcquire:
-			c.r.acquire(c, a.Request)
+			c.r.acquire(c, *a.Request)
 		case session.OpWithdraw:
 			c.asks, c.awaiting, c.crosses = false, false, false
 		case session.OpRelease:
