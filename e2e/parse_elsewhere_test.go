@@ -193,7 +193,7 @@ func TestParseCountsOnReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.must("SET search_path = late, public")
-	b.must("CREATE SCHEMA late CREATE TABLE t AS SELECT 'late' AS v")
+	b.must("CREATE SCHEMA late; CREATE TABLE late.t AS SELECT 'late'::text AS v")
 	prepared(b)
 	relaxed.parse("s", reads)
 	relaxed.must(prepare)

@@ -79,7 +79,7 @@ type owed struct {
 	// gives is the name under which the message gives the connection a statement, unseen, or
 	// takes from it the one that it had.
 	gives string
-	had   *statementID
+	had   *underName
 	// among are the statements of a Query that the server has not been sent.
 	among *among
 	// stray is the type of a message that waits until it is known whether a copy goes on, which

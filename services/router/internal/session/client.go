@@ -285,7 +285,9 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
 		o.drops = s.deallocates(text)
 		o.cmds, s.verdict = s.queried(text, s.verdict)
-		o.st, followed = s.follows(text)
+		if o.st, followed = s.follows(text); o.st != nil {
+			s.bears(o.st)
+		}
 		o.prepares = names(&s.verdict)
 	}
 	if !followed { // otherwise it does nothing else
