@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -236,15 +237,13 @@ func (r *rig) services(want map[string]int) {
 	})
 }
 
-// startOther runs one more lagpoller, which sees the servers through the proxies.
-func (r *rig) startOther(id string, proxies map[string]*faultproxy.Proxy) {
+// startOther runs one more lagpoller with a configuration of its own, as the stack's was at
+// the start but for what change makes of it.
+func (r *rig) startOther(id string, change func(*config.Config)) {
 	r.t.Helper()
 	cfg := *r.Config()
-	cfg.Primary.Address = proxies[cfg.Primary.Name].Addr()
-	cfg.Replicas = append([]config.Backend(nil), cfg.Replicas...)
-	for i := range cfg.Replicas {
-		cfg.Replicas[i].Address = proxies[cfg.Replicas[i].Name].Addr()
-	}
+	cfg.Replicas = slices.Clone(cfg.Replicas)
+	change(&cfg)
 	text, err := json.Marshal(&cfg)
 	if err != nil {
 		r.t.Fatal(err)
@@ -270,7 +269,7 @@ func (r *rig) startOther(id string, proxies map[string]*faultproxy.Proxy) {
 func TestLagpollersThatDisagree(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
-	proxies, _ := behindProxies(t, cluster)
+	proxies, behind := behindProxies(t, cluster)
 	r := newRig(t, cluster, func(c *config.Config) {
 		c.Health.Interval = config.Duration(100 * time.Millisecond)
 		c.Health.Timeout = config.Duration(500 * time.Millisecond)
@@ -279,7 +278,7 @@ func TestLagpollersThatDisagree(t *testing.T) {
 		c.Health.FailureThreshold = 2
 		c.Failover.Wait = config.Duration(patience)
 	})
-	r.startOther("other", proxies)
+	r.startOther("other", behind)
 	l := r.newLoad(8)
 	h := r.hearAll()
 	h.all("1", "other")

@@ -26,13 +26,13 @@ type Lag struct {
 	Role    Role   `json:"role"`
 	// Healthy is false once health.failure_threshold polls in a row have failed, and
 	// as long as none has succeeded, and of a replica that has left the primary's
-	// history: one on an earlier timeline that has replayed past its end. Error says why
+	// history, being on an earlier timeline and past its end, or is of another cluster. Error says why
 	// the last poll failed, if it did; role, incarnation, positions and At are then those
 	// of the last that succeeded. Of a replica that has left, it says so.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
-	// Diverged says of a replica that it has left the primary's history, in this run of
-	// it.
+	// Diverged says of a replica that it has left the primary's history, or is of another
+	// cluster, in this run of it.
 	Diverged bool `json:"diverged,omitempty"`
 	// Incarnation is the run of the server that the positions belong to.
 	Incarnation lsn.Incarnation `json:"incarnation"`
@@ -81,7 +81,7 @@ type LagSnapshot struct {
 	Backends []Lag `json:"backends"`
 }
 
-// Topology says which server is what.
+// Topology says which server is what. There is none before all have been asked once.
 type Topology struct {
 	V int `json:"v"`
 	// Generation grows with every change seen by one publisher, over its restarts too.

@@ -1,6 +1,7 @@
 package dial
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,21 +28,18 @@ func (s Server) Cancel(ctx context.Context, pid uint32, secret []byte) error {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	defer c.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := c.SetDeadline(deadline); err != nil {
-			return fmt.Errorf("cancel: %w", err)
-		}
-	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // nobody waits any longer
+	defer stop()
 	b := binary.BigEndian.AppendUint32(nil, uint32(12+len(secret)))
 	b = binary.BigEndian.AppendUint32(b, cancelRequest)
 	b = binary.BigEndian.AppendUint32(b, pid)
 	b = append(b, secret...)
 	if _, err := c.Write(b); err != nil {
-		return fmt.Errorf("cancel: %w", err)
+		return fmt.Errorf("cancel: %w", cmp.Or(ctx.Err(), err))
 	}
 	// A server over TLS may end the connection without close_notify.
 	if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("cancel: %w", err)
+		return fmt.Errorf("cancel: %w", cmp.Or(ctx.Err(), err))
 	}
 	return nil
 }

@@ -1,11 +1,15 @@
 package dial
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/pgpilot/pgpilot/libs/config"
 )
 
 // TestCancelRequest reads what is sent: keys of protocol 3.2 are longer than four
@@ -43,5 +47,30 @@ func TestCancelRequest(t *testing.T) {
 	b := <-got
 	if len(b) != 8+256 || binary.BigEndian.Uint32(b) != 80877102 || binary.BigEndian.Uint32(b[4:]) != 4711 || !slices.Equal(b[8:], secret) {
 		t.Errorf("sent %x", b)
+	}
+}
+
+// A server that takes the request and does not answer holds nobody who has given up.
+func TestCancelRequestIsGivenUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, giveUp := context.WithCancel(t.Context())
+	s := Server{Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port), TLS: config.ServerTLS{Mode: config.SSLDisable}}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Cancel(ctx, 1, []byte("abcd")) }()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.ReadFull(c, make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	giveUp()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

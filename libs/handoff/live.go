@@ -12,6 +12,9 @@ import (
 type Live struct {
 	// Shown are the ParameterStatus values the client was last told.
 	Shown []Parameter `json:"shown,omitempty"`
+	// Greeting is what the primary reports to logins like this one, before anything is set,
+	// if that is known: replicas are given what of it decides how values look.
+	Greeting []Parameter `json:"greeting,omitempty"`
 	// Fence is the position the session's reads need.
 	Fence Fence `json:"fence"`
 	// Pin says why the session is bound to its primary connection, empty if it is
@@ -240,6 +243,9 @@ type Lease struct {
 	Secret []byte `json:"secret"`
 	// Parameters are what the server reported when the connection was made.
 	Parameters []Parameter `json:"parameters,omitempty"`
+	// Reported is what it has reported since of those that decide how values look and how
+	// strings are read: the last value of each.
+	Reported []Parameter `json:"reported,omitempty"`
 	// Begins is what its transactions begin with, nil if that is not known.
 	Begins *Begins `json:"begins,omitempty"`
 	// AgeMicros is how long ago the connection was made.

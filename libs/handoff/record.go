@@ -166,7 +166,7 @@ func DecodeRecord(b []byte) (*Record, error) {
 			return nameOf(&r), fmt.Errorf("decode session record: %w", err)
 		}
 	}
-	r.Unread = b[4+len(js):]
+	r.Unread = bytes.Clone(b[4+len(js):]) // the rest need not be kept as long as the session
 	return &r, nil
 }
 

@@ -28,9 +28,13 @@ type Part struct {
 	Prepare *Prepare `json:"prepare,omitempty"`
 	Execute *Execute `json:"execute,omitempty"`
 	// Settings are the calls of set_config, each of which runs exactly once. Rest are
-	// the statement's effects without theirs.
+	// the statement's effects without theirs, and without what it sets by Locals.
 	Settings []Setting `json:"settings,omitempty"`
 	Rest     Effect    `json:"rest,omitempty"`
+	// Locals are set where all that the statement sets ends with its transaction: where the
+	// names of these settings come from, whatever their values and however often it sets
+	// them. The zero Operand stands for a name that is not known.
+	Locals []Operand `json:"locals,omitempty"`
 }
 
 // Prepare is what PREPARE prepares (PostgreSQL documentation: "PREPARE").
@@ -108,7 +112,7 @@ func (d *Detail) Size() int {
 	n := int(unsafe.Sizeof(*d)) + len(d.Parts)*int(unsafe.Sizeof(Part{}))
 	for i := range d.Parts {
 		p := &d.Parts[i]
-		n += len(p.Settings) * int(unsafe.Sizeof(Setting{}))
+		n += len(p.Settings)*int(unsafe.Sizeof(Setting{})) + len(p.Locals)*int(unsafe.Sizeof(Operand{}))
 		if p.Prepare != nil {
 			n += int(unsafe.Sizeof(*p.Prepare)) + len(p.Prepare.Name)
 		}

@@ -22,7 +22,7 @@ type Operand struct {
 	Literal int `json:"literal,omitempty"`
 	// Param is the number of a parameter, counted from 1.
 	Param int `json:"param,omitempty"`
-	// Word is a keyword: true, false or null.
+	// Word is a keyword: true, false or null; as the name of a setting, that name.
 	Word string `json:"word,omitempty"`
 }
 
@@ -80,6 +80,24 @@ func (v Verdict) Evaluate(x Execution) (Verdict, []Change) {
 	}
 	v.Effects = p.Rest
 	return v, changes
+}
+
+// LocalNames gives the names of what one execution of the part may set until the end of its
+// transaction, folded; an empty one is not known. There are none where it sets nothing, and
+// where it may set something that stays. x is of the text that the part is in.
+func (p *Part) LocalNames(x Execution) (names []string) {
+	if len(p.Locals) == 0 {
+		return nil
+	}
+	literals, readable := x.literals()
+	for _, o := range p.Locals {
+		name, _, ok := x.operand(o, literals)
+		if !ok || !readable && o.Literal > 0 {
+			name = nil
+		}
+		names = append(names, strings.ToLower(string(name)))
+	}
+	return names
 }
 
 // literals gives the constants of the text that are strings; others are nil.

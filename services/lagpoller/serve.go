@@ -52,7 +52,10 @@ func serve(ctx context.Context, env *service.Env) (err error) {
 		return err
 	}
 	desk := news.NewDesk(nc, self, env.Log)
-	env.Health.Note("servers", func() string { return cluster.Ailments(desk.Snapshot(), desk.Topology()) })
+	env.Health.Note("servers", func() string {
+		topology, _ := desk.Topology()
+		return cluster.Ailments(desk.Snapshot(), topology)
+	})
 	board := want.NewBoard()
 	pollMetrics, err := register(env.Metrics, server, desk)
 	if err != nil {

@@ -156,6 +156,7 @@ func (r *reader) word(i int, w word) {
 		return
 	case w.text == "set_config" && isName(w.kind) && r.endsWithTransaction(i):
 		r.keep("sets something for the rest of its transaction")
+		r.effects |= judge.LocalEffect(r.constant(i + 2))
 		others := use{kind: useOthers, name: w.text, arguments: 3}
 		if r.at(i - 1).is(".") {
 			others.schema = r.at(i - 2).text
@@ -211,6 +212,25 @@ func (r *reader) endsWithTransaction(i int) bool {
 	return r.transactional[i+1] && r.at(i+1).is("(") && (!r.at(i-1).is(".") || r.at(i-2).is("pg_catalog"))
 }
 
+// constant gives the string that is an argument by itself; empty for another one.
+func (r *reader) constant(i int) string {
+	if r.at(i).kind != sqltoken.String || !r.at(i+1).is(",") {
+		return ""
+	}
+	return r.at(i).text
+}
+
+// setting gives the name of a setting, as far as one with a dot is told from others.
+func (r *reader) setting(i int) string {
+	if !isName(r.at(i).kind) {
+		return ""
+	}
+	if r.at(i + 1).is(".") {
+		return r.at(i).text + "."
+	}
+	return r.at(i).text
+}
+
 // settingsOfTransaction gives the parentheses, by where they open, around three
 // arguments of which the last is the keyword TRUE. All are found in one pass: a client
 // may send as many as a text holds, one in the other.
@@ -261,7 +281,10 @@ func (r *reader) command(i int) string {
 		r.declaring = w.text == "declare" || r.declaring && w.text != "begin"
 		r.truncates = w.text == "truncate"
 		return ""
-	case w.text == "do" && next.is("nothing"), w.text == "set" && next.is("local", "constraints", "transaction"):
+	case w.text == "do" && next.is("nothing"), w.text == "set" && next.is("constraints", "transaction"):
+		return ""
+	case w.text == "set" && next.is("local"):
+		r.effects |= judge.LocalEffect(r.setting(i + 2))
 		return ""
 	case !r.declaring && (w.text == "set" || w.text == "reset" || w.text == "listen" || w.text == "unlisten"):
 		r.effects |= verdict.Session

@@ -72,7 +72,7 @@ func TestEventTriggersRunWithDefinitions(t *testing.T) {
 	d.wantChange(t, lab.Database)
 	exec(t, super, `CREATE FUNCTION hears() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN SET work_mem = '5MB'; END$$;
 		CREATE EVENT TRIGGER x ON ddl_command_end EXECUTE FUNCTION hears();
-		CREATE FUNCTION defines() RETURNS int LANGUAGE sql AS 'CREATE TABLE IF NOT EXISTS y (a int); SELECT 1';
+		CREATE FUNCTION defines() RETURNS int LANGUAGE sql AS 'DROP TABLE IF EXISTS z; SELECT 1';
 		CREATE TABLE y (a int)`)
 	d.Look(lab.Database)
 	d.wantChange(t, lab.Database)
@@ -105,7 +105,10 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 		"set after LOOP":              {text: "BEGIN LOOP SET ROLE x; END LOOP; END", effects: verdict.Session},
 		"set after a label":           {text: "BEGIN <<a>>SET ROLE x; END", effects: verdict.Session},
 		"set behind a comment":        {text: "BEGIN /* x */ SET -- y\n ROLE x; END", effects: verdict.Session},
-		"set local":                   {text: "BEGIN SET LOCAL ROLE x; SET CONSTRAINTS ALL DEFERRED; END"},
+		"set local":                   {text: "BEGIN SET LOCAL app.x = 'y'; SET LOCAL work_mem = 1; SET LOCAL \"b\".c TO d; SET CONSTRAINTS ALL DEFERRED; END"},
+		"set local role":              {text: "BEGIN SET LOCAL ROLE x; END", effects: judge.Local},
+		"set local path":              {text: "BEGIN SET LOCAL search_path = x; END", effects: judge.Local},
+		"set local seed":              {text: "BEGIN SET LOCAL seed = 0.5; END", effects: verdict.Session},
 		"reset":                       {text: "BEGIN RESET ALL; END", effects: verdict.Session},
 		"update":                      {text: "BEGIN UPDATE t SET a = 1; INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2; END", writes: true},
 		"merge":                       {text: "BEGIN MERGE INTO t USING u ON true WHEN MATCHED THEN UPDATE SET a = 1 WHEN NOT MATCHED THEN DO NOTHING; END", writes: true},
@@ -121,6 +124,9 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 		"truncate":                    {text: "BEGIN TRUNCATE a, b; END", writes: true},
 		"truncate cascade":            {text: "BEGIN TRUNCATE a CASCADE; END", refused: true, writes: true},
 		"local setting":               {text: "BEGIN PERFORM set_config('a.b', f(x, y), true); PERFORM pg_catalog.set_config('a.b', 'x', TRUE); END"},
+		"local path":                  {text: "BEGIN PERFORM set_config('a.b', 'x', true); PERFORM set_config('Search_Path', 'x', true); END", effects: judge.Local},
+		"local, of any name":          {text: "BEGIN PERFORM set_config('a.' || b, 'x', true); END", effects: judge.Local},
+		"local, of a string's like":   {text: "BEGIN PERFORM set_config(('a.b'), 'x', true); END", effects: judge.Local},
 		"a block in THEN":             {text: "BEGIN IF a THEN DECLARE b int; BEGIN NULL; END; END IF; END", refused: true},
 		"a block in a handler":        {text: "BEGIN NULL; EXCEPTION WHEN OTHERS THEN BEGIN RESET ROLE; END; END", effects: verdict.Session},
 		"procedure with transactions": {text: "BEGIN COMMIT; CALL p(1); ROLLBACK; END"},
@@ -171,7 +177,7 @@ func TestThePriceOfABodyGrowsWithItsLength(t *testing.T) {
 // have other parts, but is nothing to the session.
 func TestWhatOnlyATransactionKeepsIsNothingToTheSession(t *testing.T) {
 	for _, text := range []string{
-		"BEGIN PERFORM set_config(x, y, true); END",
+		"BEGIN PERFORM set_config('a.b', y, true); END",
 		"BEGIN RETURN pg_catalog.set_config('a.b', f(x), TRUE); END",
 		"BEGIN OPEN c FOR SELECT 1; END",
 		"BEGIN RETURN (SELECT cmin FROM t LIMIT 1); END",

@@ -36,7 +36,10 @@ func detail(text string, stmts []*pgquery.RawStmt, opinions []Opinion, c Catalog
 			}
 		}
 		describe(p, s.GetStmt(), literals, c)
-		telling = telling || p.Prepare != nil || p.Execute != nil || p.Settings != nil
+		if o := &opinions[i]; len(o.names) > 0 && len(o.names) <= maxSettings && (p.Settings == nil || p.Rest == o.own) {
+			p.Locals, p.Rest = o.operands(literals), o.own
+		}
+		telling = telling || p.Prepare != nil || p.Execute != nil || p.Settings != nil || p.Locals != nil
 	}
 	if !telling || !d.Travels() {
 		return nil
@@ -49,7 +52,7 @@ func describe(p *verdict.Part, n *pgquery.Node, literals func() map[int32]int, c
 	switch s := n.GetNode().(type) {
 	case *pgquery.Node_PrepareStmt:
 		o := statement(s.PrepareStmt.GetQuery(), c)
-		p.Prepare = &verdict.Prepare{Name: s.PrepareStmt.GetName(), Kind: o.Kind, Effects: o.Effects | o.local}
+		p.Prepare = &verdict.Prepare{Name: s.PrepareStmt.GetName(), Kind: o.Kind, Effects: o.Effects | o.unfollowed}
 		// Parameters are converted to their types, with what these run, by each EXECUTE.
 		f := finder{catalog: c}
 		for _, t := range s.PrepareStmt.GetArgtypes() {
@@ -135,13 +138,8 @@ func settingOf(call *pgquery.FuncCall, literals map[int32]int) (s verdict.Settin
 // operandOf gives where an argument comes from, if it is a constant or a parameter,
 // perhaps with a cast that leaves its text as it is.
 func operandOf(n *pgquery.Node, literals map[int32]int) (o verdict.Operand, ok bool) {
-	if cast := n.GetTypeCast(); cast != nil {
-		schema, name, known := qualified(cast.GetTypeName().GetNames())
-		if !known || schema != "" && schema != systemSchema || name != "text" && name != "bool" ||
-			len(cast.GetTypeName().GetArrayBounds()) > 0 {
-			return o, false
-		}
-		n = cast.GetArg()
+	if n, ok = withoutCast(n); !ok {
+		return o, false
 	}
 	if p := n.GetParamRef(); p != nil {
 		return verdict.Operand{Param: int(p.GetNumber())}, p.GetNumber() > 0
@@ -161,6 +159,16 @@ func operandOf(n *pgquery.Node, literals map[int32]int) (o verdict.Operand, ok b
 	}
 	number := literals[c.GetLocation()]
 	return verdict.Operand{Literal: number}, number > 0
+}
+
+// withoutCast takes a cast away that leaves a text as it is; ok is false if it may not.
+func withoutCast(n *pgquery.Node) (arg *pgquery.Node, ok bool) {
+	cast := n.GetTypeCast()
+	if cast == nil {
+		return n, true
+	}
+	schema, name, known := qualified(cast.GetTypeName().GetNames())
+	return cast.GetArg(), known && (schema == "" || schema == systemSchema) && (name == "text" || name == "bool") && len(cast.GetTypeName().GetArrayBounds()) == 0
 }
 
 // literalsOf numbers the constants of a text by where they begin.

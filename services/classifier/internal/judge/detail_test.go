@@ -18,6 +18,9 @@ func TestDetail(t *testing.T) {
 	set := func(s ...verdict.Setting) *verdict.Part {
 		return &verdict.Part{Effects: verdict.Session, Settings: s}
 	}
+	locals := func(rest verdict.Effect, names ...verdict.Operand) []verdict.Part {
+		return []verdict.Part{{Effects: rest | verdict.Unproven, Rest: rest, Locals: names}}
+	}
 	for text, want := range map[string][]verdict.Part{
 		"SELECT 1":      nil,
 		"SELECT 1;":     nil,
@@ -43,7 +46,23 @@ func TestDetail(t *testing.T) {
 		"SELECT 'x', set_config(E'a', NULL, false) AS y": {*set(verdict.Setting{Name: l(2), Value: w("null"), Local: w("false")})},
 		"SELECT set_config('a', 'b', true), set_config('c', 'd', false)": {{Effects: verdict.Session | verdict.Unproven, Settings: []verdict.Setting{{Name: l(1), Value: l(2), Local: w("true")},
 			{Name: l(3), Value: l(4), Local: w("false")}}}},
-		"SELECT set_config('a', 'b', true)":                         {{Effects: verdict.Unproven, Settings: []verdict.Setting{{Name: l(1), Value: l(2), Local: w("true")}}}},
+		"SELECT set_config('a', 'b', true)":                                                         {{Effects: verdict.Unproven, Settings: []verdict.Setting{{Name: l(1), Value: l(2), Local: w("true")}}, Locals: []verdict.Operand{l(1)}}},
+		"SELECT set_config('app.u', $1::uuid::text, true)":                                          locals(0, l(1)),
+		"SELECT set_config('app.u', current_setting('x'), true), a FROM t":                          locals(0, l(1)),
+		"SELECT set_config($1::text, 'x', true) FROM t WHERE a = 'y'":                               locals(0, p(1)),
+		"SELECT set_config(x->>0, x->>1, true) FROM json_array_elements('[]') x":                    locals(0, verdict.Operand{}),
+		"SELECT set_config('a' || 'b', 'x', true), set_config('c', a, true) FROM t":                 locals(0, verdict.Operand{}, l(4)),
+		"SELECT set_config('a', 'x', true), nextval('s') FROM t":                                    locals(verdict.Sequences, l(1)),
+		"SELECT set_config('a', 'x', true), set_config('a', 'x', false) FROM t":                     locals(verdict.Session, l(1)),
+		"WITH x AS (INSERT INTO t VALUES (1) RETURNING a) SELECT set_config('a', x.a, true) FROM x": locals(0, l(2)),
+		"SET LOCAL search_path = a":                                                                 {{Effects: verdict.Session, Locals: []verdict.Operand{w("search_path")}}},
+		"SET LOCAL ROLE a":                                                                          {{Effects: verdict.Session, Locals: []verdict.Operand{w("role")}}},
+		"SET LOCAL SESSION AUTHORIZATION a":                                                         {{Effects: verdict.Session, Locals: []verdict.Operand{w("session_authorization")}}},
+		"SET LOCAL TIME ZONE DEFAULT":                                                               {{Effects: verdict.Session, Locals: []verdict.Operand{w("timezone")}}},
+		"SET LOCAL transaction_read_only = on":                                                      nil,
+		"SET LOCAL seed = 0.5":                                                                      nil,
+		"BEGIN; SET LOCAL a.b = 'c'; COMMIT": {{End: 5, Effects: verdict.Transaction}, {Start: 6, End: 26, Effects: verdict.Session, Locals: []verdict.Operand{w("a.b")}},
+			{Start: 27, End: 34, Effects: verdict.Transaction}},
 		"SELECT set_config('a', 'b' || 'c', false)":                 nil,
 		"SELECT set_config('a', 'b', false) FROM t":                 nil,
 		"SELECT set_config('a', 'b', false) WHERE false":            nil,

@@ -17,8 +17,8 @@ type finder struct {
 	// which nothing is known.
 	reason, unknown string
 	effects         verdict.Effect
-	// local are those of what is set until the end of the transaction.
-	local verdict.Effect
+	// locals is what is set until the end of the transaction.
+	locals locals
 	// defines is set if the statement makes a relation in passing (INTO).
 	defines bool
 	// made is the relation that the statement makes, which is not known yet.
@@ -230,8 +230,8 @@ func (f *finder) call(n *pgquery.FuncCall) {
 		return
 	}
 	if name == "set_config" && (schema == "" || schema == systemSchema) && isTrue(n.GetArgs(), 2) {
-		f.fail("function set_config") // ends with its transaction, but see setsLocally
-		f.local |= verdict.Unproven
+		f.fail("function set_config")
+		f.locals.call(n)
 		f.effects |= f.catalog.Others(schema, name, len(n.GetArgs())).Effects
 		return
 	}

@@ -27,9 +27,7 @@ type Opinion struct {
 	// Template says that it is made of nothing but SELECT, INSERT, UPDATE, DELETE and
 	// MERGE, so that its normalized form has no constant.
 	Template bool
-	// local are the effects that it has besides if nobody follows what it sets until the
-	// end of its transaction.
-	local verdict.Effect
+	locals
 }
 
 // Judge parses the text in this process and judges it. Only tests do that: the
@@ -85,8 +83,9 @@ func Refuse(text string) (o Opinion, refused bool) {
 func Tree(text string, tree *pgquery.ParseResult, fingerprint uint64, c Catalog) Opinion {
 	all, opinions := together(tree, c)
 	for i := range opinions {
-		opinions[i].Effects |= opinions[i].local
-		all.Effects |= opinions[i].local
+		opinions[i].own = opinions[i].Effects
+		opinions[i].Effects |= opinions[i].unfollowed
+		all.Effects |= opinions[i].unfollowed
 	}
 	all.Fingerprint = fingerprint
 	all.Detail = detail(text, tree.GetStmts(), opinions, c)
@@ -95,9 +94,15 @@ func Tree(text string, tree *pgquery.ParseResult, fingerprint uint64, c Catalog)
 
 // Body judges the body of a function like Tree, without the details for who routes a
 // statement: c is asked about nothing but what runs. What it sets until the end of the
-// transaction is nothing to reset.
+// transaction is Local. What it makes may be temporary, by the search_path of who calls it.
 func Body(tree *pgquery.ParseResult, c Catalog) Opinion {
-	all, _ := together(tree, c)
+	all, opinions := together(tree, c)
+	for i := range opinions {
+		all.Effects |= opinions[i].asLocal()
+		if opinions[i].makes {
+			all.Effects |= verdict.Unproven
+		}
+	}
 	return all
 }
 

@@ -34,19 +34,29 @@ func hear(n *pgquery.Node, c Catalog, without map[*pgquery.FuncCall]bool) Opinio
 		o.Unknown = true
 		f.effects |= verdict.Unproven
 	}
-	o.Effects = f.effects
-	if o.local = f.local; setsLocally(n.GetVariableSetStmt()) {
-		o.local = verdict.Session
+	o.Effects, o.locals = f.effects&^Local, f.locals
+	if f.effects.Has(Local) {
+		o.note(verdict.Operand{}, verdict.Unproven)
 	}
+	if n.GetPrepareStmt() != nil {
+		o.locals = locals{} // what it prepares does not run yet
+	}
+	o.Effects |= o.setsLocally(n.GetVariableSetStmt())
+	o.makes = f.defines || makes(name)
 	switch {
 	case f.reason == "" && f.unknown != "":
 		o.Reason = f.unknown
-	case f.reason == "" && f.effects != 0:
-		o.Reason = f.effects.String()
+	case f.reason == "" && (o.Effects != 0 || o.unfollowed != 0):
+		o.Reason = (o.Effects | o.unfollowed).String()
 	case f.reason == "":
 		o.Kind = verdict.Read
 	}
 	return o
+}
+
+// makes reports whether a kind of statement may make something where search_path says.
+func makes(name string) bool {
+	return strings.HasPrefix(name, "Create") || name == "ViewStmt" || name == "DefineStmt" || name == "CompositeTypeStmt"
 }
 
 // defines reports whether a kind of statement may change what names stand for.
@@ -138,11 +148,6 @@ func explain(s *pgquery.ExplainStmt) string {
 	}
 	return ""
 }
-
-// setsLocally reports whether it is SET LOCAL. It ends with its transaction, but what is
-// made in that may stay: with a search_path that begins with pg_temp, every table is a
-// temporary one.
-func setsLocally(s *pgquery.VariableSetStmt) bool { return s.GetIsLocal() && set(s) == 0 }
 
 // set gives the effects of SET and RESET by themselves.
 func set(s *pgquery.VariableSetStmt) verdict.Effect {

@@ -8,18 +8,20 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
-// judge makes every replica unhealthy that has left the primary's history: it can
+// judge makes every replica unhealthy that has left the primary's history, or was never of it: it can
 // show rows that the primary never had, and no wait brings it back. The next
 // observation of a replica starts from healthy, so one that was repaired is used again.
-func (s *State) judge(primary string) {
-	p := s.members[primary]
+func (s *State) judge(p *member) {
 	for _, m := range s.members {
 		m.diverged, m.lag.Diverged = false, false
-		if p == nil || m.lag.Role != bus.Replica || m.lag.Incarnation.SystemID != p.lag.Incarnation.SystemID {
+		if p == nil || m.lag.Role != bus.Replica {
 			continue
 		}
 		replayed := lsn.Position{Timeline: m.lag.Incarnation.Timeline, LSN: m.lag.ReplayLSN}
-		why := divergence(replayed, p.lag.Incarnation.Timeline, p.points)
+		why := strangeness(m.lag.Incarnation.SystemID, p.lag.Incarnation.SystemID)
+		if why == "" {
+			why = divergence(replayed, p.lag.Incarnation.Timeline, p.points)
+		}
 		if why == "" {
 			why = otherPromotion(m.points, p.points)
 		}
@@ -31,6 +33,15 @@ func (s *State) judge(primary string) {
 			m.lag.Error = why
 		}
 	}
+}
+
+// strangeness says that a replica is of another database cluster, by the system identifiers;
+// empty if it is not.
+func strangeness(replica, primary uint64) string {
+	if replica == primary {
+		return ""
+	}
+	return fmt.Sprintf("is of another database cluster (its system identifier is %d, the primary's is %d): correct its address, or rebuild it from the primary", replica, primary)
 }
 
 // divergence says how a replica that has replayed up to p has left the history of
@@ -88,7 +99,7 @@ func (s *State) CutOff() []bus.Lag {
 	return out
 }
 
-// Diverged lists the last messages of the replicas that have left the primary's
+// Diverged lists the last messages of the replicas that are not of the primary's
 // history, in the configuration's order.
 func (s *State) Diverged() []bus.Lag {
 	var out []bus.Lag

@@ -37,8 +37,8 @@ func TestADivergedReplicaIsNotHealthy(t *testing.T) {
 	s.Observed("b", primary(1, 2, 110, 4), []lsn.Position{{Timeline: 1, LSN: 100}})
 
 	// Known with the primary's history, before the replica is asked again.
-	if m := s.Topology(clock(5)).Members[2]; m.Healthy {
-		t.Errorf("the topology has %+v", m)
+	if topology, _ := s.Topology(clock(5)); topology.Members[2].Healthy {
+		t.Errorf("the topology has %+v", topology.Members[2])
 	}
 	l, _, _ := s.Observed("c", replica(1, 1, 120, 6), nil)
 	if l.Healthy || l.Error == "" || l.ReplayLSN != 120 {
@@ -71,5 +71,28 @@ func TestTwoPromotionsMayGiveOneNumber(t *testing.T) {
 		if l, _, _ := s.Observed("b", replica(1, 2, 120, 2), points); !l.Healthy || l.Error != "" {
 			t.Errorf("%s: a replica of the primary's history is told about as %+v", name, l)
 		}
+	}
+}
+
+// An address that is wrong leads to another cluster, where positions mean something else.
+func TestAReplicaOfAnotherCluster(t *testing.T) {
+	s := newState()
+	stranger := replica(1, 1, 500, 0)
+	stranger.Incarnation.SystemID = 8
+	s.Observed("b", stranger, nil)
+	s.Observed("a", primary(1, 1, 120, 1), nil)
+	if topology, _ := s.Topology(clock(2)); topology.Primary != "a" || topology.Members[1].Healthy {
+		t.Errorf("the topology is %+v", topology)
+	}
+	l, _, _ := s.Observed("b", stranger, nil)
+	if l.Healthy || !l.Diverged || !strings.Contains(l.Error, "system identifier is 8, the primary's is 7") || len(s.Diverged()) != 1 {
+		t.Errorf("it is told about as %+v", l)
+	}
+	topology, _ := s.Topology(clock(3))
+	if ills := Ailments(s.Snapshot(), topology); !strings.Contains(ills, "b (h:2): is of another database cluster") {
+		t.Errorf("health says: %s", ills)
+	}
+	if l, _, _ := s.Observed("b", replica(2, 1, 100, 4), nil); !l.Healthy || l.Error != "" || len(s.Diverged()) != 0 {
+		t.Errorf("after its address was corrected %+v, diverged: %+v", l, s.Diverged())
 	}
 }

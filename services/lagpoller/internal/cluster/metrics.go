@@ -29,7 +29,7 @@ func NewCollector(snapshot func() bus.LagSnapshot, diverged, superseded func() [
 		lagBytes: prometheus.NewDesc("pgpilot_backend_lag_bytes",
 			"WAL bytes between the primary's insert position and what the server has replayed. Absent while unknown.", []string{"backend"}, nil),
 		divergedDesc: prometheus.NewDesc("pgpilot_backend_diverged",
-			"1 for a replica that has replayed what the primary never had and must be rebuilt. Absent for all others.", []string{"backend"}, nil),
+			"1 for a replica that has replayed what the primary never had, or is of another database cluster, and must be rebuilt. Absent for all others.", []string{"backend"}, nil),
 		lagSecs: prometheus.NewDesc("pgpilot_backend_lag_seconds",
 			"How old the newest sample of the primary is that the server has replayed. Absent while unknown.", []string{"backend"}, nil),
 	}

@@ -25,14 +25,20 @@ type State struct {
 	// the lagpoller to the next, since subscribers drop what is not newer.
 	firstSeq   uint64
 	generation uint64
-	topology   bus.Topology
+	// topology is the last that was decided, with every backend of then asked.
+	topology bus.Topology
 }
 
 type member struct {
 	lag    bus.Lag
 	points []lsn.Position
+	// asked says that it has been asked at least once, with whatever success.
+	asked bool
+	// before is the run that was last seen of the server which had this one's address or its
+	// name: until this one answers, it is not known to have gone back.
+	before lsn.Incarnation
 	// diverged says, as of the last review, that this is a replica of a history that
-	// the primary does not share.
+	// the primary does not share, of another cluster's for one.
 	diverged bool
 }
 
@@ -43,7 +49,8 @@ func New(publisher string, started time.Time) *State {
 }
 
 // Configure sets which backends there are. What is known of those that stay at
-// their address is kept. It reports whether the topology changed.
+// their address is kept. It reports whether the topology changed: while there are
+// any that have not been asked yet, the last one stands.
 func (s *State) Configure(backends []config.Backend, now time.Time) bool {
 	old := s.members
 	s.members, s.order = make(map[string]*member, len(backends)), s.order[:0]
@@ -53,12 +60,33 @@ func (s *State) Configure(backends []config.Backend, now time.Time) bool {
 			s.members[b.Name] = m
 			continue
 		}
-		s.members[b.Name] = &member{lag: bus.Lag{
+		s.members[b.Name] = &member{before: formerly(old, b), lag: bus.Lag{
 			V: bus.Version, Backend: b.Name, Address: b.Address, Role: bus.Unknown, Error: "not asked yet",
 			LagBytes: unknown, LagMillis: unknown, Seq: s.firstSeq, Publisher: s.publisher,
 		}}
 	}
 	return s.review(now)
+}
+
+// formerly gives the last run of the backend that was at b's address, or else had its name.
+func formerly(old map[string]*member, b config.Backend) lsn.Incarnation {
+	for _, m := range old {
+		if m.lag.Address == b.Address {
+			return m.last()
+		}
+	}
+	if m := old[b.Name]; m != nil {
+		return m.last()
+	}
+	return lsn.Incarnation{}
+}
+
+// last is the run that was seen last.
+func (m *member) last() lsn.Incarnation {
+	if m.lag.Incarnation.IsZero() {
+		return m.before
+	}
+	return m.lag.Incarnation
 }
 
 // Observed takes what a backend said. points are the switch points of its timeline,
@@ -76,7 +104,7 @@ func (s *State) Observed(backend string, o probe.Observation, points []lsn.Posit
 	l.Receiving, l.Settings = o.Receiving, o.Settings
 	l.At = o.Asked.UTC()
 	l.Clock, l.AskedBoot = o.Clock, o.AskedBoot.Microseconds()
-	m.points = points
+	m.points, m.asked = points, true
 	changed = s.review(o.Answered)
 	s.measure(backend, m, o)
 	l.Seq++
@@ -88,7 +116,7 @@ func (s *State) measure(backend string, m *member, o probe.Observation) {
 	l := &m.lag
 	if o.Role == bus.Primary {
 		l.LagBytes, l.LagMillis = 0, 0
-		if backend == s.topology.Primary {
+		if m == s.known() {
 			s.samples.Add(o.Incarnation, o.Insert, o.Asked.Sub(s.started))
 		}
 		return
@@ -111,6 +139,7 @@ func (s *State) Failed(backend string, err error, ill bool, now time.Time) (lag 
 	}
 	m.lag.Error = err.Error()
 	m.lag.Healthy = m.lag.Healthy && !ill
+	m.asked = true
 	changed = s.review(now)
 	m.lag.Seq++
 	return m.lag, changed, true
@@ -125,9 +154,10 @@ func (s *State) Snapshot() bus.LagSnapshot {
 	return out
 }
 
-// Topology gives the topology as of the last change, dated now.
-func (s *State) Topology(now time.Time) bus.Topology {
-	t := s.topology
+// Topology gives the topology as of the last change, dated now. decided is false until
+// every backend has been asked once: who is the primary cannot be told before.
+func (s *State) Topology(now time.Time) (t bus.Topology, decided bool) {
+	t = s.topology
 	t.At = now.UTC()
-	return t
+	return t, t.Members != nil
 }

@@ -18,11 +18,26 @@ var errDown = errors.New("connection refused")
 // clock gives moments of a test by their milliseconds.
 func clock(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 
-// newState has the backends a, b and c, of which nothing is known.
+// newState has the backends a, b and c, which have been asked in vain.
 func newState() *State {
 	s := New("1", time.Unix(1000, 0))
 	s.Configure(backends, clock(0))
+	for _, b := range backends {
+		s.Failed(b.Name, errDown, false, clock(0))
+	}
 	return s
+}
+
+// named gives the primary of the topology.
+func named(s *State) string {
+	t, _ := s.Topology(clock(9))
+	return t.Primary
+}
+
+// generation is the topology's.
+func generation(s *State) uint64 {
+	t, _ := s.Topology(clock(9))
+	return t.Generation
 }
 
 func primary(run int64, timeline lsn.Timeline, insert lsn.LSN, ms int) probe.Observation {
@@ -59,11 +74,14 @@ func TestSeqGrowsAlsoOverAStartOfTheLagpoller(t *testing.T) {
 	second, _, _ := s.Failed("a", errDown, false, clock(1))
 	later := New("1", time.Unix(1001, 0))
 	later.Configure(backends, clock(1000))
+	for _, b := range backends[1:] {
+		later.Failed(b.Name, errDown, false, clock(1000))
+	}
 	third, _, _ := later.Observed("a", primary(1, 1, 100, 1000), nil)
 	if first.Seq >= second.Seq || second.Seq >= third.Seq {
 		t.Fatalf("sequence %d, %d, %d", first.Seq, second.Seq, third.Seq)
 	}
-	if s.Topology(clock(0)).Generation >= later.Topology(clock(0)).Generation {
+	if generation(s) >= generation(later) {
 		t.Fatal("the generation does not grow over a start")
 	}
 }
@@ -150,7 +168,7 @@ func TestPrimaryOfTheTopology(t *testing.T) {
 	} {
 		s := newState()
 		c.tell(s)
-		if got := s.Topology(clock(9)).Primary; got != c.want {
+		if got := named(s); got != c.want {
 			t.Errorf("%s: primary is %q, want %q", name, got, c.want)
 		}
 	}
@@ -174,7 +192,7 @@ func TestASupersededPrimaryIsNamed(t *testing.T) {
 
 func TestTopologyChanges(t *testing.T) {
 	s := newState()
-	before := s.Topology(clock(0)).Generation
+	before := generation(s)
 	if _, changed, _ := s.Observed("a", primary(1, 1, 9, 0), nil); !changed {
 		t.Error("a first primary is no change")
 	}
@@ -185,7 +203,7 @@ func TestTopologyChanges(t *testing.T) {
 	if _, changed, _ := s.Observed("a", primary(1, 2, 11, 2), points); !changed {
 		t.Error("a timeline is no change")
 	}
-	got := s.Topology(clock(3))
+	got, _ := s.Topology(clock(3))
 	if got.Generation != before+2 || len(got.SwitchPoints) != 1 || got.SwitchPoints[0] != points[0] || got.Members[0].Incarnation.Timeline != 2 {
 		t.Errorf("got %+v", got)
 	}
@@ -195,14 +213,23 @@ func TestConfigureKeepsWhoStays(t *testing.T) {
 	s := newState()
 	s.Observed("a", primary(1, 1, 100, 0), nil)
 	s.Observed("b", replica(1, 1, 100, 1), nil)
-	if !s.Configure([]config.Backend{{Name: "a", Address: "h:1"}, {Name: "b", Address: "h:9"}, {Name: "d", Address: "h:4"}}, clock(2)) {
-		t.Error("other members are no change")
-	}
+	before := generation(s)
+	s.Configure([]config.Backend{{Name: "a", Address: "h:1"}, {Name: "b", Address: "h:9"}, {Name: "d", Address: "h:4"}}, clock(2))
 	snap := s.Snapshot().Backends
 	if len(snap) != 3 || snap[0].Role != bus.Primary || snap[1].Role != bus.Unknown || snap[1].Address != "h:9" || snap[2].Backend != "d" {
 		t.Errorf("got %+v", snap)
 	}
 	if _, _, ok := s.Observed("c", replica(1, 1, 100, 3), nil); ok {
 		t.Error("a backend that was removed is told about")
+	}
+	s.Observed("b", replica(1, 1, 100, 4), nil)
+	if got := generation(s); got != before {
+		t.Error("the topology is another one before all of it has been asked")
+	}
+	if _, changed, _ := s.Failed("d", errDown, false, clock(5)); !changed || named(s) != "a" {
+		t.Errorf("other members are no change, the primary is %q", named(s))
+	}
+	if !s.Configure([]config.Backend{{Name: "a", Address: "h:1"}}, clock(6)) {
+		t.Error("fewer members are no change")
 	}
 }

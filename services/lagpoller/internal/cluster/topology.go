@@ -8,13 +8,21 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
-// review makes the topology anew and reports whether it is another one.
+// review makes the topology anew and reports whether it is another one. While a backend
+// has not been asked yet, it may be the one that was promoted from those that have: the
+// topology stays what it is.
 func (s *State) review(now time.Time) bool {
+	for _, m := range s.members {
+		if !m.asked {
+			s.judge(s.known())
+			return false
+		}
+	}
 	next := bus.Topology{
 		V: bus.Version, Publisher: s.publisher, Primary: s.primary(),
 		Members: make([]bus.Member, 0, len(s.order)), SwitchPoints: []lsn.Position{},
 	}
-	s.judge(next.Primary)
+	s.judge(s.members[next.Primary])
 	for _, name := range s.order {
 		l := &s.members[name].lag
 		next.Members = append(next.Members, bus.Member{
@@ -52,7 +60,7 @@ func (s *State) primary() string {
 	var chosen string
 	switch len(claims) {
 	case 0:
-		if m := s.members[s.topology.Primary]; m != nil && m.lag.Role == bus.Primary {
+		if m := s.known(); m != nil && m.lag.Role == bus.Primary {
 			chosen = s.topology.Primary
 		}
 	case 1:
@@ -91,7 +99,7 @@ func (m *member) succeeds(o *member) bool {
 // written to them.
 func (s *State) Superseded() []bus.Lag {
 	var out []bus.Lag
-	p := s.members[s.topology.Primary]
+	p := s.known()
 	for _, name := range s.order {
 		if m := s.members[name]; p != nil && m.lag.Role == bus.Primary && m.lag.Healthy && m.lag.Error == "" && p.succeeds(m) {
 			out = append(out, m.lag)
@@ -100,10 +108,21 @@ func (s *State) Superseded() []bus.Lag {
 	return out
 }
 
-// outdated reports whether another member of the same system is on a newer timeline.
+// known gives the primary of the topology, nil if none is named or the name stands for
+// another server by now.
+func (s *State) known() *member {
+	m := s.members[s.topology.Primary]
+	if m == nil || !slices.ContainsFunc(s.topology.Members, func(t bus.Member) bool { return t.Backend == m.lag.Backend && t.Address == m.lag.Address }) {
+		return nil
+	}
+	return m
+}
+
+// outdated reports whether another member of the same system is on a newer timeline, or
+// was when it was seen last.
 func (s *State) outdated(i lsn.Incarnation) bool {
 	for _, m := range s.members {
-		if o := m.lag.Incarnation; o.SystemID == i.SystemID && o.Timeline > i.Timeline {
+		if o := m.last(); o.SystemID == i.SystemID && o.Timeline > i.Timeline {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ func (d *Desk) warnLocked() {
 		}
 	}
 	for _, l := range diverged {
-		warn("replica is not used: it has left the primary's history", l, obs.KeyError, l.Error)
+		warn("replica is not used: it is not of the primary's history", l, obs.KeyError, l.Error)
 	}
 	for _, l := range cutOff {
 		warn("replica receives nothing from the primary: what it shows grows old", l)
@@ -101,7 +101,9 @@ func (d *Desk) warnLocked() {
 }
 
 func (d *Desk) tellTopologyLocked() {
-	d.sentLocked(bus.Publish(d.nc, bus.SubjectTopology, d.state.Topology(time.Now())))
+	if t, decided := d.state.Topology(time.Now()); decided {
+		d.sentLocked(bus.Publish(d.nc, bus.SubjectTopology, t))
+	}
 }
 
 func (d *Desk) sentLocked(err error) {
@@ -152,8 +154,9 @@ func (d *Desk) Superseded() []bus.Lag {
 	return d.state.Superseded()
 }
 
-// Topology gives the present topology.
-func (d *Desk) Topology() bus.Topology {
+// Topology gives the present topology. decided is false until every server has been asked
+// once.
+func (d *Desk) Topology() (t bus.Topology, decided bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.state.Topology(time.Now())
@@ -162,7 +165,13 @@ func (d *Desk) Topology() bus.Topology {
 // Answer adds the snapshot requests to the lagpoller's registration.
 func (d *Desk) Answer(s micro.Service) error {
 	lag := func(r micro.Request) { answer(r, d.Snapshot(), d.log) }
-	topology := func(r micro.Request) { answer(r, d.Topology(), d.log) }
+	topology := func(r micro.Request) {
+		if t, decided := d.Topology(); decided {
+			answer(r, t, d.log)
+		} else if err := r.Error("503", "not every server has been asked yet", nil); err != nil { // it is asked again, or another is
+			d.log.Warn("snapshot request not answered", obs.KeySubject, r.Subject(), obs.KeyError, err)
+		}
+	}
 	if err := s.AddEndpoint("lag-snapshot", micro.HandlerFunc(lag), micro.WithEndpointSubject(bus.SubjectLagSnapshot)); err != nil {
 		return fmt.Errorf("answer lag snapshots: %w", err)
 	}

@@ -238,6 +238,9 @@ func (e *Engine) begin(a *arrival) error {
 	if len(rec.Unread) > 0 {
 		c.unread = e.keep(rec.Unread)
 	}
+	if rec.Live != nil && e.greetings[c.login] == nil && len(rec.Live.Greeting) > 0 {
+		e.greeted(c.login, rec.Live.Greeting)
+	}
 	params := e.greetings[c.login]
 	if params != nil {
 		c.learn(params)

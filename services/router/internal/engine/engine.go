@@ -100,9 +100,10 @@ type Engine struct {
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
-	// formerly is where a server was before, by its name: a lagpoller that has not been told goes
-	// on asking there.
-	formerly map[string]string
+	// abroad are the servers that news were about which have another address here, by name.
+	abroad map[string]*abroad
+	// passed is the server that lagpollers take for the primary and that is not followed.
+	passed string
 	// greetings are the parameters servers report, by login.
 	greetings map[upstream.Login][]handoff.Parameter
 	// differences are those from the primary that have been complained of.
@@ -163,7 +164,7 @@ func New(o Options) (*Engine, error) {
 		pools:       map[poolKey]*site{},
 		parting:     map[*parting]struct{}{},
 		greetings:   map[upstream.Login][]handoff.Parameter{},
-		formerly:    map[string]string{},
+		abroad:      map[string]*abroad{},
 		differences: map[difference]struct{}{},
 		beginnings:  map[upstream.Login]beginning{},
 		stored:      map[upstream.Account]stored{},

@@ -18,9 +18,15 @@ func (e *Engine) Topology(m bus.Topology) {
 	e.Post(func() {
 		was := e.tracker.Table().Primary
 		timeline := e.timeline()
+		for _, mem := range m.Members {
+			if mem.Backend == m.Primary && e.tracker.Find(m.Publisher, mem.Backend, mem.Address) < 0 {
+				e.isAbroad(mem.Backend, mem.Address)
+			}
+		}
 		if e.tracker.Topology(&m, e.now) {
 			e.primaryMoved(was)
 		}
+		e.warnOfPassed()
 		if e.timeline() != timeline {
 			e.followPromotion()
 		}
@@ -29,6 +35,17 @@ func (e *Engine) Topology(m bus.Topology) {
 		e.retryStranded()
 		e.runReady()
 	})
+}
+
+// warnOfPassed says once that the server which lagpollers name is not followed, and what to do
+// if it is to be.
+func (e *Engine) warnOfPassed() {
+	now := e.tracker.Passed()
+	if now != e.passed && now != "" {
+		e.log.Warn("the server that is named as the primary is not followed: another one has been on a later timeline, and nobody has seen it go back. "+
+			"If it is gone for good, take it out of the configuration", obs.KeyBackend, now, "was", e.nameOf(e.lastPrimary))
+	}
+	e.passed = now
 }
 
 // timeline is the primary's, as far as it is known.

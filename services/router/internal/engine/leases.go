@@ -23,7 +23,7 @@ func (s *server) lease(l *handoff.Lease) {
 	site := e.servers[s.site.key.Backend]
 	l.Backend, l.Address = site.name, site.address
 	l.Run = e.incarnation(fence.Server{Backend: s.site.key.Backend, Run: s.Run})
-	l.PID, l.Secret, l.Parameters = s.pid, s.secret, s.params
+	l.PID, l.Secret, l.Parameters, l.Reported = s.pid, s.secret, s.params, s.reported.Since()
 	if b := e.beginnings[upstream.Login{User: s.site.key.User, Database: s.site.key.Database, Startup: s.Startup}].read; b != nil {
 		begins := handoff.Begins(*b)
 		l.Begins = &begins
@@ -244,7 +244,7 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	s := &server{site: p, pid: l.PID, secret: l.Secret, params: l.Parameters, stored: l.Stored, served: true}
 	s.Startup, s.Made = c.login.Startup, e.now.Add(-time.Duration(l.AgeMicros)*time.Microsecond)
 	s.Run = e.tracker.Recognize(i, l.Run)
-	s.reported.Began(l.Parameters)
+	s.reported.Arrived(l.Parameters, l.Reported)
 	s.statements.Unpack(l)
 	s.Settings = settings.Hash{}
 	copy(s.Settings[:], l.Settings)

@@ -80,6 +80,78 @@ func spareConnectionsThatArrive(t *testing.T, cluster *lab.Cluster) {
 	}
 }
 
+// What a connection has reported since it was made is known wherever it arrives: one that reads
+// strings otherwise by now (rule 24) will not report it again.
+func whatAConnectionHasReported(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	donor := joinSession(t, st.Engine, "donor")
+	donor.pid() // there is a connection
+	st.on(func() {
+		for _, p := range st.pools {
+			for _, s := range p.all() {
+				s.reported.Note([]byte("standard_conforming_strings\x00off\x00"))
+			}
+		}
+	})
+	lease, fd := st.spare("donor")
+	st.arrives(t, lease, fd).untilReady()
+	found := false
+	st.on(func() {
+		for _, p := range st.pools {
+			for _, s := range p.all() {
+				if s.pid != lease.PID {
+					continue
+				}
+				found = true
+				now, _ := s.reported.Over(s.params, false)
+				if !slices.Contains(now, handoff.Parameter{Name: "standard_conforming_strings", Value: "off"}) {
+					t.Errorf("the connection has arrived without what it has reported: %+v", now)
+				}
+			}
+		}
+	})
+	if !found {
+		t.Error("the connection has not arrived")
+	}
+}
+
+// A router to which no primary has said anything yet hears from a session that comes what replicas
+// are to be given, so that its reads look there as they have before.
+func whatThePrimaryReports(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	p := joinSession(t, st.Engine, "x")
+	p.pid()
+	shapes := func() (out []handoff.Parameter) {
+		st.on(func() {
+			for login := range st.greetings {
+				out = st.shaping(login)
+			}
+		})
+		return out
+	}
+	before := shapes()
+	if len(before) == 0 {
+		t.Fatal("nothing is known of the primary")
+	}
+	m := st.leaves("x")
+	st.answer(m, handoff.TypeAck)
+	st.on(func() {
+		clear(st.greetings)
+		for _, p := range st.pools {
+			for _, s := range p.all() {
+				p.DropIdle(s)
+				p.forget(s)
+			}
+		}
+	})
+	rec := st.record(m)
+	rec.Live.Leases = nil
+	st.Adopt(rec, m.FDs[:1], st.opts.Way())
+	if got := shapes(); !slices.Equal(got, before) {
+		t.Errorf("replicas are given %v, before the session left %v", got, before)
+	}
+}
+
 // Spare connections beyond backends.max_connections are not taken.
 func spareConnectionsWithoutRoom(t *testing.T, cluster *lab.Cluster) {
 	st := newStation(t, cluster)

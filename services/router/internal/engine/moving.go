@@ -182,6 +182,7 @@ func (e *Engine) depart(c *client, way *intake.Link, hurries bool) {
 	d := &departure{e: e, rec: &rec, fds: []int{c.fd}, began: e.now, leaves: c.leaves, hurries: hurries}
 	if l := rec.Live; l != nil {
 		l.Canceled, l.Leaving = len(c.early) > 0, c.ends
+		l.Greeting = e.greetings[c.login]
 		l.WaitedMicros = waited.Microseconds()
 		l.Fence.Backend, l.Fence.Writer = e.nameOfServer(leaving.Writer), e.incarnation(leaving.Writer)
 		if l.Fence.Seen != nil {

@@ -31,6 +31,8 @@ func TestMoving(t *testing.T) {
 		"sessions that are refused":            sessionsThatAreRefused,
 		"bound to a server that is gone":       boundToAServerThatIsGone,
 		"spare connections that arrive":        spareConnectionsThatArrive,
+		"what the primary reports":             whatThePrimaryReports,
+		"what a connection has reported":       whatAConnectionHasReported,
 		"spare connections without room":       spareConnectionsWithoutRoom,
 		"who takes spare connections along":    whoTakesSpareConnectionsAlong,
 		"slow readers do not keep it":          slowReadersDoNotKeepIt,

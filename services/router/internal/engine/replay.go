@@ -259,7 +259,11 @@ func (r *replay) take(body []byte) (err error) {
 		if err != nil {
 			return fmt.Errorf("read the system identifier: %w", err)
 		}
-		if of := r.e.tracker.History().SystemID; of != 0 && system != of {
+		was := r.e.tracker.Foreign(r.backend)
+		if r.e.tracker.Belongs(r.backend, r.server.Run, system); r.e.tracker.Foreign(r.backend) {
+			if !was {
+				r.e.warnOfForeign(r.backend)
+			}
 			return fmt.Errorf("it is of another cluster, %d", system)
 		}
 		timeline, err := strconv.ParseUint(string(bytes.TrimSpace(v[1])), 10, 32)

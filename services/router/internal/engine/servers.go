@@ -68,18 +68,12 @@ func (e *Engine) settleServers() {
 		case e.tracker.Leaving(i):
 			e.giveUp(i)
 		case !ok || b.Address != s.address:
-			if ok {
-				e.formerly[s.name] = s.address
-			}
 			e.leave(i)
 			e.giveUp(i)
 		}
 	}
 	for _, b := range e.cfg.Backends() {
 		if i := e.tracker.Index(b.Name); i < 0 || i >= len(e.servers) {
-			if e.formerly[b.Name] == b.Address {
-				delete(e.formerly, b.Name)
-			}
 			e.join(b, i)
 		}
 	}
@@ -116,6 +110,7 @@ func (e *Engine) join(b config.Backend, i int) {
 	}
 	s.replay.init(e, i, s)
 	e.tracker.SetWeight(i, b.Weight)
+	e.tracker.Locate(i, b.Address)
 	if i == len(e.servers) {
 		e.servers = append(e.servers, s)
 	} else {

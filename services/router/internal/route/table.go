@@ -37,7 +37,8 @@ type Backend struct {
 	// Healthy is the lagpoller's evidence, Down the router's own: its last attempt
 	// to connect failed and the next is not due.
 	Healthy, Down bool
-	// Diverged says that it has replayed what the primary's history does not have.
+	// Diverged says that it has replayed what the primary's history does not have, or is of
+	// another cluster.
 	Diverged bool
 	// Fresh says that news of it came within health.stale_after.
 	Fresh bool

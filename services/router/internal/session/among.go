@@ -64,7 +64,7 @@ func (s *Session) checkAmong(text []byte) *Problem {
 		}
 	}
 	ends := s.verdict.Fingerprint == 0 || s.verdict.Effects.Has(verdict.Transaction)
-	if a.rest == nil || !s.legible(text) || ends && followed(a.rest) == nil {
+	if a.rest == nil || !s.legible(text) || ends && followed(a.rest) == nil || s.executesBlock(&s.verdict) {
 		return mixed(a.own[0].Name, "It is pgpilot's own, and what the others do is not certain. Send it by itself.")
 	}
 	return s.refusedText(a.rest, &s.verdict)

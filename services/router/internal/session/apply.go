@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,11 +25,67 @@ import (
 // not known. For statements among them that are not followed the verdict's effects hold.
 func (s *Session) commands(text []byte, v verdict.Verdict) []settings.Command {
 	// SET LOCAL leaves nothing behind, but matters to what is parsed in its transaction.
-	if v.Effects&(verdict.Session|verdict.Transaction) == 0 && (v.Kind == verdict.Read || !settings.BeginsWithSet(text)) ||
+	if v.Effects&(verdict.Session|verdict.Transaction) == 0 && !setsInPart(&v) && (v.Kind == verdict.Read || !settings.BeginsWithSet(text)) ||
 		len(text) > s.env.Settings().MaxText || !s.legible(text) {
 		return nil
 	}
-	return followed(text)
+	cmds := followed(text)
+	if cmds == nil {
+		cmds = followedByParts(text, &v)
+	}
+	return s.withLocals(cmds, text, &v)
+}
+
+// setsInPart reports whether a statement of a string of several sets something until the end of
+// the transaction. One by itself is looked at when it is executed.
+func setsInPart(v *verdict.Verdict) bool {
+	return v.Detail != nil && len(v.Detail.Parts) > 1 && slices.ContainsFunc(v.Detail.Parts, func(p verdict.Part) bool { return p.Locals != nil })
+}
+
+// followedByParts reads what each statement of a string does, where the string as a whole is too
+// long or cannot be taken apart here; nil if one may end the transaction and is not understood.
+func followedByParts(text []byte, v *verdict.Verdict) (cmds []settings.Command) {
+	if v.Detail == nil || len(v.Detail.Parts) < 2 {
+		return nil
+	}
+	for i := range v.Detail.Parts {
+		p := &v.Detail.Parts[i]
+		if p.End <= p.Start || p.End > len(text) {
+			return nil
+		}
+		c, ok := settings.Parse(text[p.Start:p.End])
+		switch {
+		case ok && len(c) == 1:
+			cmds = append(cmds, c[0])
+		case p.Effects.Has(verdict.Transaction):
+			return nil
+		default:
+			cmds = append(cmds, settings.Command{Kind: settings.Other})
+		}
+	}
+	return cmds
+}
+
+// withLocals has those of the commands, which are a text's, stand for what they set until the end
+// of the transaction that are not followed otherwise.
+func (s *Session) withLocals(cmds []settings.Command, text []byte, v *verdict.Verdict) []settings.Command {
+	if !setsInPart(v) {
+		return cmds
+	}
+	if len(cmds) == 0 && cmds != nil { // no statement is followed, and none ends the transaction
+		cmds = slices.Repeat([]settings.Command{{Kind: settings.Other}}, len(v.Detail.Parts))
+	}
+	if len(cmds) != len(v.Detail.Parts) {
+		return cmds
+	}
+	for i := range cmds {
+		if cmds[i].Kind == settings.Other {
+			if c, ok := s.locally(text, &v.Detail.Parts[i], nil, nil); ok {
+				cmds[i] = c
+			}
+		}
+	}
+	return cmds
 }
 
 // followed reads what a text does to settings; nil if that is not known.
@@ -73,19 +130,22 @@ func (s *Session) changed() {
 }
 
 // unfollowed gives the effects of a text without those of what is followed of it. Of a string
-// in which not all is, that is what SET LOCAL sets.
+// in which not all is, that is what is set until the end of its transaction.
 func unfollowed(v verdict.Verdict, cmds []settings.Command) verdict.Effect {
 	const traces = verdict.Session | verdict.Unproven
 	switch {
-	case settings.Known(cmds):
+	case settings.Known(cmds) && !slices.ContainsFunc(cmds, func(c settings.Command) bool { return c.Besides }):
 		return v.Effects &^ traces
 	case v.Detail == nil || len(v.Detail.Parts) != len(cmds):
 		return v.Effects
 	}
 	out := v.Effects &^ traces
 	for i := range cmds {
-		if cmds[i].Kind != settings.Local {
-			out |= v.Detail.Parts[i].Effects
+		switch p := &v.Detail.Parts[i]; {
+		case cmds[i].Besides:
+			out |= p.Rest
+		case cmds[i].Kind != settings.Local:
+			out |= p.Effects
 		}
 	}
 	return out
@@ -98,10 +158,26 @@ func (s *Session) undisclosed(v verdict.Verdict, cmds []settings.Command) bool {
 	switch {
 	case settings.Known(cmds):
 		return false
-	case v.Effects.Has(verdict.Unproven) && s.status == wire.Idle:
+	case v.Effects.Has(verdict.Unproven) && s.status == wire.Idle, s.executesBlock(&v):
 		return true
 	}
 	return cmds == nil && (v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction))
+}
+
+// executesBlock reports whether a text has an EXECUTE in it that may run a transaction command:
+// PREPARE takes none, but Parse does.
+func (s *Session) executesBlock(v *verdict.Verdict) bool {
+	if v.Detail == nil {
+		return false
+	}
+	for i := range v.Detail.Parts {
+		if x := v.Detail.Parts[i].Execute; x != nil {
+			if st := s.named[x.Name]; st != nil && (st.verdict.Fingerprint == 0 || st.verdict.Effects.Has(verdict.Transaction)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // astray gives up following the settings: only the connection has them.
@@ -163,7 +239,7 @@ func (s *Session) losesRole() bool {
 // environment identifies what is set, as far as it matters when a statement is
 // parsed. Where that is not known, statements are this session's alone.
 func (s *Session) environment() settings.Hash {
-	if !s.sweeps && !s.dim && s.pins&pinState == 0 {
+	if unsure, _ := s.set.Unsure(); !unsure && !s.sweeps && !s.dim && s.pins&pinState == 0 {
 		return s.parsing
 	}
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(s.rec.Session), s.epoch))

@@ -282,7 +282,9 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	s.extended = false
 	o := s.simple(typ)
 	followed := false
+	var looked []byte
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
+		looked = text
 		o.drops = s.deallocates(text)
 		o.cmds, s.verdict = s.queried(text, s.verdict)
 		if o.st, followed = s.follows(text); o.st != nil {
@@ -291,7 +293,7 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		o.prepares = names(&s.verdict)
 	}
 	if !followed { // otherwise it does nothing else
-		s.effects(s.verdict, o.cmds)
+		s.effects(s.verdict, o.cmds, looked)
 	}
 	if s.verdict.Kind == verdict.Read && !s.bound(s.at) && s.fromClient == 0 && s.among == nil {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
@@ -359,7 +361,7 @@ func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run
 			return 0
 		}
 	}
-	s.effects(unlooked(), nil)
+	s.effects(unlooked(), nil, nil)
 	n := s.take(total, rest)
 	o := s.simple(typ)
 	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)

@@ -16,9 +16,14 @@ import (
 // in its constants or in the parameters that it is bound to, so that each execution is
 // looked at by itself.
 
-// configures reports whether a statement does nothing but call set_config.
+//
+// Any other statement of which all that it sets ends with its transaction (set_config with the
+// keyword TRUE, SET LOCAL) is looked at for the names: the values need not be known.
+
+// configures reports whether a statement does nothing but call set_config, or sets nothing but
+// until the end of its transaction.
 func configures(v *verdict.Verdict) bool {
-	return v.Detail != nil && len(v.Detail.Parts) == 1 && len(v.Detail.Parts[0].Settings) > 0
+	return v.Detail != nil && len(v.Detail.Parts) == 1 && (len(v.Detail.Parts[0].Settings) > 0 || len(v.Detail.Parts[0].Locals) > 0)
 }
 
 // configured gives what one execution of such a statement does to settings, and its
@@ -31,8 +36,22 @@ func (s *Session) configured(text []byte, v verdict.Verdict, types, bind []byte)
 			return []settings.Command{c}, once
 		}
 	}
+	p := &v.Detail.Parts[0]
+	if c, ok := s.locally(text, p, types, bind); ok {
+		v.Effects = p.Rest
+		return []settings.Command{c}, v
+	}
 	v.Effects |= verdict.Session
 	return nil, v
+}
+
+// locally gives what a statement does to settings that sets something until the end of its
+// transaction, and whether that is all that it may leave.
+func (s *Session) locally(text []byte, p *verdict.Part, types, bind []byte) (settings.Command, bool) {
+	if len(p.Locals) == 0 || !s.legible(text) {
+		return settings.Command{}, false
+	}
+	return settings.Locally(p.LocalNames(s.execution(text, types, bind)))
 }
 
 // calls gives the changes that one execution's calls make, and its verdict. There are
@@ -41,13 +60,18 @@ func (s *Session) calls(text []byte, v *verdict.Verdict, types, bind []byte) (ve
 	if !s.legible(text) {
 		return *v, nil
 	}
+	return v.Evaluate(s.execution(text, types, bind))
+}
+
+// execution is one execution of a statement, as the verdict on it looks at it.
+func (s *Session) execution(text, types, bind []byte) verdict.Execution {
 	x := verdict.Execution{Text: text, ServerMajor: s.major()}
 	if bind != nil {
 		b := bound{s: s, types: types}
 		b.read(bind)
 		x.Param = b.param
 	}
-	return v.Evaluate(x)
+	return x
 }
 
 // refusedCall is the error of one execution of a statement that calls set_config for one of
@@ -62,6 +86,13 @@ func (s *Session) refusedCall(text []byte, v *verdict.Verdict, types, bind []byt
 		for i := range changes {
 			if name := strings.ToLower(changes[i].Name); settings.IsOwn(name) {
 				return calledOwn(name)
+			}
+		}
+		if len(changes) == 0 && s.legible(text) {
+			for _, name := range v.Detail.Parts[0].LocalNames(s.execution(text, types, bind)) {
+				if settings.IsOwn(name) && !settings.BeginsWithSet(text) {
+					return calledOwn(name)
+				}
 			}
 		}
 	}
@@ -111,10 +142,14 @@ func (s *Session) callsOwn(msg []byte) bool {
 
 // queried gives what a simple query does to settings, with its verdict.
 func (s *Session) queried(text []byte, v verdict.Verdict) ([]settings.Command, verdict.Verdict) {
-	if configures(&v) {
+	if configures(&v) && !settings.BeginsWithSet(text) {
 		return s.configured(text, v, nil, nil)
 	}
-	return s.commands(text, v), v
+	cmds := s.commands(text, v)
+	if configures(&v) && !settings.Known(cmds) {
+		return s.configured(text, v, nil, nil)
+	}
+	return cmds, v
 }
 
 // bindings gives what a statement does to settings as the Bind has it, with its verdict.
@@ -123,7 +158,7 @@ func (s *Session) bindings(st *Statement, bind []byte) ([]settings.Command, verd
 	if s.escapes {
 		return nil, v
 	}
-	if configures(&v) && !s.outdated(st) {
+	if configures(&v) && !s.outdated(st) && !settings.Known(st.cmds) {
 		return s.configured(st.body[:st.text], v, st.body[st.text+1:], bind)
 	}
 	return st.cmds, v

@@ -89,7 +89,7 @@ func (s *Session) runAgain() {
 		s.doubted = false
 		v := s.verdict
 		v.Kind, v.Effects = verdict.Write, v.Effects|verdict.Unproven
-		s.effects(v, nil)
+		s.effects(v, nil, nil)
 	}
 	run := forwarding{s: s}
 	s.sendBegin(&run, !s.extended)

@@ -222,6 +222,12 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 	}
 	l := &p.st.local
 	problem := s.checkExecute(p)
+	if problem == &unbounded {
+		if s.awaitsTunes(run) {
+			return 0
+		}
+		problem = s.checkExecute(p)
+	}
 	if problem != nil {
 		s.fail(run, problem)
 		return total
@@ -271,6 +277,19 @@ func (s *Session) failing() bool { return s.status == wire.Failed && !s.recovere
 // in front of it in its sequence: that may end the transaction.
 func (s *Session) awaitsEnd(run *forwarding) bool {
 	if !s.failing() || !slices.ContainsFunc(s.owed.all(), func(o owed) bool { return o.how != made }) {
+		return false
+	}
+	s.awaitAnswers(run)
+	return true
+}
+
+// awaitsTunes executes what is in front of the message at the head of the router's own
+// parameters, on which it may depend, and has it wait where their turn has not come.
+func (s *Session) awaitsTunes(run *forwarding) bool {
+	s.emitMade()
+	if !slices.ContainsFunc(s.owed.all(), func(o owed) bool {
+		return o.how == made && o.typ == wire.Execute && o.st.local.kind == ownParameter && !o.st.local.shows()
+	}) {
 		return false
 	}
 	s.awaitAnswers(run)

@@ -211,7 +211,7 @@ func (s *Session) readyAfterSkipping() {
 
 // idle ends a request.
 func (s *Session) idle() {
-	s.extended, s.taken, s.opaque, s.sweeps, s.retunes, s.equipped = false, false, false, false, false, false
+	s.extended, s.taken, s.opaque, s.sweeps, s.roams, s.retunes, s.equipped = false, false, false, false, false, false, false
 	s.interrupted = false
 	s.enter(Idle)
 	if s.leaving && s.status == wire.Idle {

@@ -112,7 +112,8 @@ func (s *Session) pack(d *Departure) {
 			continue
 		}
 		h := &s.held[slot]
-		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || h.roleless, Stepped: h.stepped}
+		unsure, _ := s.set.Unsure() // a router of the previous version goes by what is used
+		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || h.roleless || unsure && s.inTransaction(), Stepped: h.stepped}
 		if *h.settings != (settings.Hash{}) {
 			lease.Settings = slices.Clone(h.settings[:])
 		}

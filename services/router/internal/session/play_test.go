@@ -364,6 +364,16 @@ func judgement(args []string) verdict.Verdict {
 		if args, ok := strings.CutPrefix(a, "set_config="); ok {
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Settings: settingsOf(args)}}}
 		}
+		if names, ok := strings.CutPrefix(a, "locals="); ok { // what is set until the end of the transaction
+			d := verdict.Detail{Parts: []verdict.Part{{}}}
+			if v.Detail != nil {
+				d.Parts[0] = v.Detail.Parts[0]
+			}
+			for name := range strings.SplitSeq(names, ",") {
+				d.Parts[0].Locals = append(d.Parts[0].Locals, operand(name))
+			}
+			v.Detail = &d
+		}
 	}
 	return v
 }
@@ -374,19 +384,26 @@ func settingsOf(args string) (out []verdict.Setting) {
 	for call := range strings.SplitSeq(args, ";") {
 		var ops [3]verdict.Operand
 		for i, a := range strings.Split(call, ",") {
-			n, err := strconv.Atoi(a[1:])
-			switch {
-			case a[0] == '\'' && err == nil:
-				ops[i].Literal = n
-			case a[0] == '$' && err == nil:
-				ops[i].Param = n
-			default:
-				ops[i].Word = a
-			}
+			ops[i] = operand(a)
 		}
 		out = append(out, verdict.Setting{Name: ops[0], Value: ops[1], Local: ops[2]})
 	}
 	return out
+}
+
+// operand reads one argument; * is one that is not known.
+func operand(a string) (o verdict.Operand) {
+	n, err := strconv.Atoi(a[1:])
+	switch {
+	case a == "*":
+	case a[0] == '\'' && err == nil:
+		o.Literal = n
+	case a[0] == '$' && err == nil:
+		o.Param = n
+	default:
+		o.Word = a
+	}
+	return o
 }
 
 // grant reads a slot and options. Backend 0 is the primary, 1 a replica; conn=

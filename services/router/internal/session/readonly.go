@@ -224,9 +224,11 @@ func (s *Session) surveyPortal(typ byte, msg []byte, here bool) {
 	}
 	switch {
 	case here:
+		q.unused = q.unused && (typ != wire.Bind || len(name) > 0)
 	case typ == wire.Bind:
-		q.portals = q.portals || !ok || len(name) > 0
+		q.portals, q.unused = q.portals || !ok || len(name) > 0, true
 	default:
+		q.unused = false
 		q.portals = q.portals || !ok || len(name) > 0 || !bytes.Equal(rest, []byte{0, 0, 0, 0})
 	}
 }

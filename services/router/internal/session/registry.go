@@ -126,8 +126,8 @@ func (s *Session) recycle(st *Statement) {
 
 // effects notes what a statement that is about to be sent may do, before its
 // first byte is forwarded. cmds is what it does to settings, as far as that is
-// followed.
-func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
+// followed, text is its own, nil if nobody looks into it.
+func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byte) {
 	h := &s.held[s.at]
 	if s.escapes {
 		v = distrusted(v, s.at)
@@ -135,10 +135,10 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	if v.Kind != verdict.Read && !settings.Only(cmds) {
 		s.write(h)
 	}
-	if v.Kind != verdict.Read && !v.Effects.Has(verdict.ResetsSession) && s.env.Beginnings().Temporary {
-		v.Effects |= verdict.Session // a table that it makes is a temporary one
-	}
 	v.Effects = unfollowed(v, cmds)
+	if s.makesTemporary(v, cmds, text) {
+		v.Effects |= verdict.Session
+	}
 	if len(cmds) > 0 {
 		s.sweeps = s.sweeps || settings.Sets(cmds) || s.set.Open()
 		if settings.Listens(cmds) {
@@ -168,6 +168,24 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command) {
 	}
 	s.opaque = s.opaque || v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction)
 	s.sweeps = s.sweeps || v.Effects&(verdict.Session|verdict.ResetsSession) != 0
+}
+
+// makesTemporary reports whether a statement may make a temporary object although nothing in it
+// says so, by a search_path that leads to them: the one that connections begin with, or one that
+// is set until the end of the transaction.
+func (s *Session) makesTemporary(v verdict.Verdict, cmds []settings.Command, text []byte) bool {
+	if v.Kind == verdict.Read {
+		return false
+	}
+	s.roams = s.roams || settings.Roams(cmds)
+	_, roams := s.set.Unsure()
+	switch always := s.env.Beginnings().Temporary; {
+	case always && v.Effects.Has(verdict.Unproven):
+		return true
+	case always, roams, s.roams:
+		return settings.Makes(text)
+	}
+	return false
 }
 
 // distrusted is the verdict on a text of which the server makes something else than whoever has

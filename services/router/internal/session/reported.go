@@ -43,6 +43,18 @@ func (r *Reported) Began(params []handoff.Parameter) {
 	}
 }
 
+// Since gives what has been reported since the connection was made, for whoever takes it over.
+func (r *Reported) Since() []handoff.Parameter { return r.values }
+
+// Arrived takes what a connection that comes from another router has reported: when it was
+// made, and since.
+func (r *Reported) Arrived(params, since []handoff.Parameter) {
+	r.Began(params)
+	for _, p := range since {
+		r.take(p.Name, p.Value)
+	}
+}
+
 // Note takes the body of a ParameterStatus message.
 func (r *Reported) Note(body []byte) {
 	name, rest, _ := bytes.Cut(body, []byte{0})
@@ -50,16 +62,20 @@ func (r *Reported) Note(body []byte) {
 	if !ok || !Shapes(string(name)) {
 		return
 	}
-	if string(name) == conforming {
-		r.escapes = escapes(conforming, string(value))
+	r.take(string(name), string(value))
+}
+
+func (r *Reported) take(name, value string) {
+	if name == conforming {
+		r.escapes = escapes(name, value)
 	}
 	for i := range r.values {
-		if r.values[i].Name == string(name) {
-			r.values[i].Value = string(value)
+		if r.values[i].Name == name {
+			r.values[i].Value = value
 			return
 		}
 	}
-	r.values = append(r.values, handoff.Parameter{Name: string(name), Value: string(value)})
+	r.values = append(r.values, handoff.Parameter{Name: name, Value: value})
 }
 
 // Over gives what was reported when the connection was made with what has been since, and

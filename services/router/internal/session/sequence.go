@@ -24,6 +24,8 @@ type sequence struct {
 	// is about another, tunes, that what decides where those run may be set among them,
 	// portals, that a portal of theirs may be executed behind it.
 	own, others, tunes, portals bool
+	// unused says that the unnamed portal has been bound in it and not been executed.
+	unused bool
 	// bound says of portals bound in it whether they run what needs no server, if there
 	// are any that do.
 	bound map[string]bool
@@ -176,7 +178,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 			s.surveyPortal(typ, msg, here)
 		case wire.Sync:
 			q.scanned += total
-			q.whole = true
+			q.whole, q.portals = true, q.portals || q.unused
 			return known
 		default: // no more of it may be waited for, or it is no sequence
 			q.join(verdict.Unclassified())

@@ -171,6 +171,8 @@ type Session struct {
 	// dim says that it is not known what is set until the transaction at hand ends: code in it
 	// may have set anything.
 	dim bool
+	// roams says that what is being answered may lead search_path to temporary tables.
+	roams bool
 	// amending is how it gets on that has been refused its settings.
 	amending amending
 	// retunes says that it changes what the session asks of the router.

@@ -95,6 +95,14 @@ func (s *Statement) identify() {
 	copy(s.id[:], sum[:])
 }
 
+// looked gives its text, nil if nobody has looked into that.
+func (s *Statement) looked() []byte {
+	if s.raw {
+		return nil
+	}
+	return s.body[:s.text]
+}
+
 // in makes it the statement that is parsed under these settings, and reports whether it was
 // another one.
 func (s *Statement) in(parsing settings.Hash) bool {

@@ -207,7 +207,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 	}
 	s.seq.parsed()
 	s.bind(pinExtended)
-	s.effects(unlooked(), nil)
+	s.effects(unlooked(), nil, nil)
 	o := owed{typ: wire.Parse}
 	if ok {
 		st := newRaw(string(name))
@@ -240,7 +240,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		return s.drop(total, rest)
 	case st == nil:
 		s.binds(portal, nil, nil)
-		s.effects(verdict.Unclassified(), nil) // something prepared with SQL, if it is there
+		s.effects(verdict.Unclassified(), nil, nil) // something prepared with SQL, if it is there
 		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
 		return s.bindHere(st, portal, total, rest, run)
@@ -270,7 +270,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		s.equipInside(st, run)
 	}
 	cmds, v := s.bindings(st, rest[:min(total, len(rest))])
-	s.effects(v, cmds)
+	s.effects(v, cmds, st.looked())
 	s.binds(portal, st, cmds)
 	o := owed{typ: wire.Bind, st: st}
 	if st.raw || st.server == "" {

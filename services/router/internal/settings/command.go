@@ -37,6 +37,8 @@ type Command struct {
 	Name string
 	// Changes are in order.
 	Changes []Change
+	// Besides says of a Local, or None, that the statement does something else, too.
+	Besides bool
 }
 
 // Change is one parameter's.
@@ -88,6 +90,9 @@ func Only(cs []Command) bool {
 		switch cs[i].Kind {
 		case Set, Local, Listen, Unlisten:
 		default:
+			return false
+		}
+		if cs[i].Besides {
 			return false
 		}
 	}

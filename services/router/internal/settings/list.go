@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strings"
+
+	"github.com/pgpilot/pgpilot/libs/verdict"
 )
 
 // Hash identifies what a List gives to connections. The zero value is that of an
@@ -53,7 +55,7 @@ func (l *List) with(c Change) (out List, ok bool) {
 		settings = slices.DeleteFunc(settings, func(s Change) bool { return s.Name != role })
 	} else if i := l.find(c.Name); i >= 0 {
 		// What was set with the rights of a role cannot be set again without them.
-		ok = c.Name != role || i == len(settings)-1
+		ok = c.Name != role || !slices.ContainsFunc(settings[i+1:], func(s Change) bool { return !free(s.Name) })
 		settings = slices.DeleteFunc(settings, c.replaces)
 	}
 	if c.SQL != "" {
@@ -122,17 +124,7 @@ func (l *List) AtParse() Hash {
 }
 
 // later reports whether a parameter matters only when a statement runs.
-func later(name string) bool { return strings.Contains(name, ".") || laterOnly[name] }
-
-// laterOnly are common parameters that matter only when a statement runs. Those of
-// extensions and of applications, with a dot in their names, are others.
-var laterOnly = map[string]bool{
-	"application_name": true, "bytea_output": true, "client_min_messages": true, "deadlock_timeout": true,
-	"default_transaction_deferrable": true, "default_transaction_isolation": true, "default_transaction_read_only": true,
-	"extra_float_digits": true, "idle_in_transaction_session_timeout": true, "idle_session_timeout": true,
-	"lock_timeout": true, "maintenance_work_mem": true, "statement_timeout": true, "synchronous_commit": true,
-	"transaction_timeout": true, "work_mem": true,
-}
+func later(name string) bool { return !verdict.AtParse(name) }
 
 // AppendSQL appends the statements, separated by semicolons, that give the
 // settings to a connection that has any others, the router's own left out. The time limit for statements is the

@@ -115,7 +115,11 @@ func (p *parser) is(t sqltoken.Token, symbol string) bool {
 
 // peek reports whether the next token is the keyword.
 func (p *parser) peek(word string) bool {
-	return len(p.toks) > 0 && p.toks[0].Kind == sqltoken.Word && strings.EqualFold(string(p.source(p.toks[0])), word)
+	return len(p.toks) > 0 && p.isWord(p.toks[0], word)
+}
+
+func (p *parser) isWord(t sqltoken.Token, word string) bool {
+	return t.Kind == sqltoken.Word && strings.EqualFold(string(p.source(t)), word)
 }
 
 // word reads the keywords, if they are next.

@@ -128,11 +128,23 @@ func (p *parser) checked(c Change) (Change, bool) {
 // plainPath reports whether a search_path can be seen to have no schema of
 // temporary tables in it, which is another one on every connection.
 func plainPath(sql string) bool {
-	return !Temporary(sql) && !strings.ContainsAny(strings.ReplaceAll(sql, "$user", ""), "\\&$\n")
+	return !strings.Contains(sql, "pg_temp") && !strings.ContainsAny(strings.ReplaceAll(sql, "$user", ""), "\\&$\n")
 }
 
-// Temporary reports whether a search_path, as SHOW gives it, names a schema of temporary tables.
-func Temporary(path string) bool { return strings.Contains(lower(path), "pg_temp") }
+// Temporary reports whether a search_path, as SHOW gives it, may have what is made be temporary:
+// it is made in the first schema that is there and may be used ("Schemas: The Schema Search
+// Path"). Only pg_catalog is always there.
+func Temporary(path string) bool {
+	for name := range strings.SplitSeq(lower(path), ",") {
+		switch name = strings.Trim(name, " \""); {
+		case strings.HasPrefix(name, "pg_temp"):
+			return true
+		case name == "pg_catalog":
+			return false
+		}
+	}
+	return false
+}
 
 // characteristics reads the modes of SET SESSION CHARACTERISTICS AS TRANSACTION,
 // which are parameters of their own ("Client Connection Defaults").

@@ -106,6 +106,12 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 			}
 			if c.Kind == Local && strings.Contains(ch.Name, ".") {
 				top.replace(ch.Name)
+				if !IsOwn(ch.Name) && ch.SQL != "" {
+					ch.SQL = ch.Name // whatever it is, nobody asks
+				}
+			}
+			if n := len(top.changes); ch.SQL == unsure && n > 0 && top.changes[n-1] == (change{ch, c.Kind}) {
+				continue
 			}
 			top.changes = append(top.changes, change{ch, c.Kind})
 		}
@@ -180,9 +186,9 @@ func (t *Tracker) commit() {
 		for _, c := range t.levels[i].changes {
 			switch {
 			case c.kind != Set && c.kind != Local:
-			case c.Name == role:
+			case c.Name == role, c.Name == anything, c.Name == "session_authorization":
 				borrowed = c.kind == Local
-			case borrowed && c.kind == Set && c.SQL != "":
+			case borrowed && c.kind == Set && c.SQL != "" && !free(c.Name):
 				t.lost = true // what was set with its rights cannot be set again without them
 			}
 			t.keep(c)
@@ -190,6 +196,27 @@ func (t *Tracker) commit() {
 	}
 	t.levels = t.levels[:0]
 }
+
+// free reports whether everybody may set the parameter: one with a dot that is no
+// extension's is the application's own ("Customized Options").
+func free(name string) bool {
+	prefix, _, dotted := strings.Cut(name, ".")
+	return dotted && !ofExtensions[prefix]
+}
+
+// ofExtensions are the prefixes of parameters of PostgreSQL's modules and of common extensions,
+// some of which only superusers may set.
+var ofExtensions = func() map[string]bool {
+	m := map[string]bool{}
+	for prefix := range strings.FieldsSeq(`age anon auth_delay auto_explain autoprewarm basic_archive bdr citus columnar credcheck cron
+		duckdb hypopg isn login_hook orafce passwordcheck pg_failover_slots pg_hint_plan pg_net pg_partman_bgw pg_prewarm pg_qualstats
+		pg_squeeze pg_stat_kcache pg_stat_monitor pg_stat_statements pg_tle pg_trgm pg_wait_sampling pgaudit pglogical pgsodium pgtle
+		plan_filter pljava plperl plpgsql plpgsql_check plprofiler plrust pltcl plv8 postgis postgres_fdw powa rds safeupdate sepgsql
+		set_user spock squeeze supautils timescaledb vault wal2json`) {
+		m[prefix] = true
+	}
+	return m
+}()
 
 func (t *Tracker) keep(c change) {
 	switch c.kind {

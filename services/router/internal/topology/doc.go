@@ -16,5 +16,9 @@
 // doubt there is none. A backend is well if one of them can reach it and none has seen
 // that it has left the primary's history.
 //
+// News are matched to backends by name, and by address where one name may stand for two
+// servers. Nobody goes back to an earlier timeline of the primary's cluster before all that have been
+// further are known to have gone back.
+//
 // The tracker belongs to the loop.
 package topology

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
@@ -14,14 +15,17 @@ import (
 type primary struct {
 	views   map[string]view
 	history fence.History
+	// passed is who is named and not followed, since another one has been on a later timeline.
+	passed string
 }
 
 // view is what one lagpoller said last.
 type view struct {
+	publisher  string
 	generation uint64
 	heard      time.Time
-	// name is the primary, empty if it names none.
-	name string
+	// name is the primary, empty if it names none, address where that is.
+	name, address string
 	// timeline and system are the named primary's; ended is its history.
 	timeline lsn.Timeline
 	system   uint64
@@ -33,7 +37,7 @@ type view struct {
 }
 
 func viewOf(m *bus.Topology, now time.Time) view {
-	v := view{generation: m.Generation, heard: now, name: m.Primary, ended: m.SwitchPoints}
+	v := view{publisher: m.Publisher, generation: m.Generation, heard: now, name: m.Primary, ended: m.SwitchPoints}
 	for _, mem := range m.Members {
 		if mem.Role == bus.Primary && mem.Healthy {
 			v.claims++
@@ -41,7 +45,7 @@ func viewOf(m *bus.Topology, now time.Time) view {
 		}
 		v.newest = max(v.newest, mem.Incarnation.Timeline)
 		if mem.Backend == m.Primary {
-			v.timeline, v.system = mem.Incarnation.Timeline, mem.Incarnation.SystemID
+			v.address, v.timeline, v.system = mem.Address, mem.Incarnation.Timeline, mem.Incarnation.SystemID
 		}
 	}
 	return v
@@ -58,6 +62,9 @@ func (t *Tracker) Topology(m *bus.Topology, now time.Time) (moved bool) {
 			delete(t.primary.views, publisher)
 		}
 	}
+	for i := range m.Members {
+		t.Find(m.Publisher, m.Members[i].Backend, m.Members[i].Address) // which addresses it has
+	}
 	if last, ok := t.primary.views[m.Publisher]; !ok || m.Generation >= last.generation {
 		t.primary.views[m.Publisher] = viewOf(m, now)
 	}
@@ -70,15 +77,17 @@ func (t *Tracker) Topology(m *bus.Topology, now time.Time) (moved bool) {
 // begins a new one, so who names another has not seen it yet. Where that leaves a
 // doubt, nothing is written: two are named on one timeline, or somebody sees two that
 // claim to be the primary, or a member that has gone further than the one that is
-// named. If nobody names one and none claims to be, the last one is waited for.
+// named. If nobody names one and none claims to be, the last one is waited for, and so it is
+// if all who name another one may not have seen the promotion that made it the primary.
 func (t *Tracker) decide() {
+	t.primary.passed = ""
 	var best *view
 	doubt, claims := false, 0
 	for _, v := range t.primary.views {
 		switch {
 		case v.name == "":
 			claims += v.claims
-		case t.Index(v.name) < 0: // of a configuration that has not arrived here yet
+		case t.Find(v.publisher, v.name, v.address) < 0: // of a configuration that has not arrived here yet, or is left
 		case best == nil || v.timeline > best.timeline:
 			best, doubt = &v, false
 		case v.timeline == best.timeline && v.name != best.name:
@@ -100,17 +109,37 @@ func (t *Tracker) decide() {
 		t.table.Primary = route.None
 		return
 	}
-	if i := t.Index(best.name); i != t.table.Primary {
+	if h := &t.primary.history; best.timeline < h.Now.Timeline && best.system == h.SystemID && t.surpassed(best) {
+		t.primary.passed = best.name
+		return
+	}
+	i := t.Index(best.name)
+	if i != t.table.Primary {
 		t.table.Primary = i
 		t.unsample()
 	}
 	if best.timeline != 0 {
 		t.primary.history = fence.History{SystemID: best.system, Now: lsn.Position{Timeline: best.timeline}, Ended: best.ended}
+		n := &t.nodes[i]
+		n.been.SystemID, n.been.Timeline = best.system, best.timeline
 		for i := range t.table.Backends {
 			t.compare(i)
 		}
 	}
 }
+
+// surpassed reports whether a server in use has been on a later timeline of the same cluster
+// than the one that is named, as far as is known: it has not been seen since it went back to
+// that, as all do that are restored to what was before a promotion.
+func (t *Tracker) surpassed(by *view) bool {
+	return slices.ContainsFunc(t.nodes, func(n node) bool {
+		return !n.leaving && !n.free && n.been.SystemID == by.system && n.been.Timeline > by.timeline
+	})
+}
+
+// Passed names the server that lagpollers take for the primary and that is not followed, empty
+// if there is none: it is a former one, as far as is known here.
+func (t *Tracker) Passed() string { return t.primary.passed }
 
 // History gives the primary's timeline and where those before it ended, as the
 // lagpollers know it; its position is not known here.

@@ -13,7 +13,7 @@ import (
 // Sequence numbers are not looked at: positions of one run only ever count when
 // they are higher, and a lagpoller that restarts counts from 1 again.
 func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
-	i := t.Index(m.Backend)
+	i := t.Find(m.Publisher, m.Backend, m.Address)
 	if i < 0 {
 		return false
 	}
@@ -34,6 +34,8 @@ func (t *Tracker) Lag(m *bus.Lag, now time.Time) bool {
 	if m.Incarnation.Timeline < n.incarnation.Timeline {
 		return true // it has gone on since
 	}
+	n.been = m.Incarnation
+	t.compare(i)
 	if m.Geometry.BlockSize != 0 {
 		n.geometry = m.Geometry
 	}
@@ -57,7 +59,7 @@ func (t *Tracker) Replayed(i int, run uint32, at lsn.Position) bool {
 	if run == 0 || run != n.run || b.Role != route.RoleReplica || at.Timeline < n.incarnation.Timeline {
 		return false
 	}
-	n.incarnation.Timeline = at.Timeline
+	n.incarnation.Timeline, n.been.Timeline = at.Timeline, at.Timeline
 	moved := t.advance(i, at)
 	t.freshen(i)
 	return moved
@@ -75,11 +77,26 @@ func (t *Tracker) advance(i int, at lsn.Position) bool {
 }
 
 // compare finds out whether a backend has left the primary's history: it has replayed
-// what a promotion has lost.
+// what a promotion has lost, or is of another cluster.
 func (t *Tracker) compare(i int) {
 	b := &t.table.Backends[i]
 	_, lost, known := t.primary.history.Carry(b.Replayed)
-	b.Diverged = lost && known
+	b.Diverged = lost && known || t.Foreign(i)
+}
+
+// Foreign reports whether a backend is of another database cluster than the primary. One that has been
+// stays so until there are news of another run.
+func (t *Tracker) Foreign(i int) bool {
+	own, primary := t.nodes[i].been.SystemID, t.primary.history.SystemID
+	return own != 0 && primary != 0 && own != primary
+}
+
+// Belongs takes from a connection of the router's own of which cluster a backend is.
+func (t *Tracker) Belongs(i int, run uint32, system uint64) {
+	if n := &t.nodes[i]; run != 0 && run == n.run {
+		n.been.SystemID = system
+		t.compare(i)
+	}
 }
 
 // Sight is when a run was seen at first hand: not before At, which is Boot microseconds since the
@@ -152,6 +169,7 @@ func (t *Tracker) observe(i int, inc lsn.Incarnation, now time.Time) bool {
 	n.run++
 	n.incarnation = inc
 	t.table.Backends[i].Replayed = lsn.Position{}
-	t.table.Backends[i].Run, t.table.Backends[i].AsOf, t.table.Backends[i].Diverged = n.run, 0, false
+	t.table.Backends[i].Run, t.table.Backends[i].AsOf = n.run, 0
+	t.compare(i)
 	return true
 }

@@ -33,6 +33,10 @@ type node struct {
 	// run numbers the incarnations seen of this backend, from 1; 0: none yet.
 	run         uint32
 	incarnation lsn.Incarnation
+	place
+	// been is the run that news were about last, of whose cluster and timeline it is known. It
+	// stays when a connection sees another run, until there are news of that one.
+	been lsn.Incarnation
 	// ended are the latest runs before it. Start times do not order runs: a server's
 	// clock may be set back.
 	ended []ended
