@@ -257,6 +257,8 @@ type Lease struct {
 	// may have been moved.
 	Used    bool `json:"used,omitempty"`
 	Stepped bool `json:"stepped,omitempty"`
+	// Indelible says that something has been left in it that no reset removes.
+	Indelible bool `json:"indelible,omitempty"`
 	// Settings is a hash of what is set on it.
 	Settings []byte `json:"settings,omitempty"`
 	// Statements are the prepared statements that it holds, by the names they have there,

@@ -15,7 +15,6 @@ func Unjudged(text []byte, r sqltoken.Result, serverMajor int) Verdict {
 	v := Unclassified()
 	if r.Statements != 1 || !passes(r.First) {
 		v.Effects |= Session
-		return v
 	}
 	v.Effects |= left(text, serverMajor)
 	return v
@@ -77,20 +76,26 @@ func lower(dst, word []byte) (n int) {
 // leaves gives what is left by a function of this name, of PostgreSQL or of an extension it comes
 // with, or where the name is a word that makes a table temporary.
 func leaves(name []byte) Effect {
-	if bytes.HasPrefix(name, []byte("pg_temp")) || bytes.HasPrefix(name, []byte("dblink")) {
-		return Session
-	}
 	switch string(name) {
 	case "nextval":
 		return Sequences
+	case "load":
+		return Indelible // at the beginning; elsewhere it costs a connection
+	case "setseed", "pg_backup_start", "pg_start_backup", "pg_replication_origin_session_setup",
+		"pg_create_logical_replication_slot", "pg_create_physical_replication_slot",
+		"pg_copy_logical_replication_slot", "pg_copy_physical_replication_slot",
+		"dblink_connect", "dblink_connect_u":
+		return Session | Indelible
 	case "temp", "temporary",
-		"set_config", "setseed", "setval", "currval", "lastval",
+		"set_config", "setval", "currval", "lastval",
 		"pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared",
 		"pg_advisory_unlock", "pg_advisory_unlock_shared", "pg_advisory_unlock_all",
-		"pg_backup_start", "pg_backup_stop", "pg_start_backup", "pg_stop_backup",
-		"pg_replication_origin_session_setup", "pg_replication_origin_session_reset",
+		"pg_backup_stop", "pg_stop_backup", "pg_replication_origin_session_reset",
 		"query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "cursor_to_xml", "cursor_to_xmlschema",
 		"ts_stat", "ts_rewrite", "set_limit":
+		return Session
+	}
+	if bytes.HasPrefix(name, []byte("pg_temp")) || bytes.HasPrefix(name, []byte("dblink")) {
 		return Session
 	}
 	return 0

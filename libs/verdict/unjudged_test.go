@@ -23,8 +23,9 @@ func TestUnjudgedTextsThatMayLeaveSomething(t *testing.T) {
 		"SELECT 1 AS a INTO TEMP t":                                                true,
 		"WITH x AS (SELECT 1) SELECT * INTO TEMPORARY t FROM x":                    true,
 		"INSERT INTO pg_temp.t VALUES (1)":                                         true,
-		"EXPLAIN ANALYZE SELECT setseed(0.5)":                                      true,
-		"SELECT dblink_connect('c', '')":                                           true,
+		"EXPLAIN ANALYZE SELECT setseed(0.5)":                                      "indelible",
+		"SELECT dblink_connect('c', '')":                                           "indelible",
+		"DO $$ BEGIN PERFORM 1; END $$; LOAD 'x'":                                  "indelible",
 		"DO $$ BEGIN END $$":                                                       true,
 		"CREATE TABLE t (a int)":                                                   true,
 		"SELECT 1; SELECT 2":                                                       true,
@@ -37,7 +38,7 @@ func TestUnjudgedTextsThatMayLeaveSomething(t *testing.T) {
 			r = sqltoken.Result{}
 		}
 		v := Unjudged([]byte(text), r, 17)
-		want := map[any]Effect{false: Unproven, true: Unproven | Session, "sequences": Unproven | Sequences}[leaves]
+		want := map[any]Effect{false: Unproven, true: Unproven | Session, "sequences": Unproven | Sequences, "indelible": Unproven | Session | Indelible}[leaves]
 		if v.Kind != Write || v.Effects != want {
 			t.Errorf("%s: %v, %v; want a write, %v", text, v.Kind, v.Effects, want)
 		}

@@ -58,6 +58,10 @@ const (
 	// Sequences: moves a sequence, which decides what lastval and currval say in the
 	// server session. DISCARD SEQUENCES undoes that.
 	Sequences
+	// Indelible: leaves something in the server process that DISCARD ALL does not remove
+	// (LOAD, setseed, a connection of dblink, a backup or a replication slot of the session).
+	// No other client may get the connection.
+	Indelible
 )
 
 var effectNames = []struct {
@@ -70,10 +74,11 @@ var effectNames = []struct {
 	{ResetsSession, "resets_session"},
 	{Unparsable, "unparsable"},
 	{Sequences, "sequences"},
+	{Indelible, "indelible"},
 }
 
 // known is every effect that this build understands.
-const known = Transaction | Session | Unproven | ResetsSession | Unparsable | Sequences
+const known = Transaction | Session | Unproven | ResetsSession | Unparsable | Sequences | Indelible
 
 // ParseEffects reads what Effect.Names lists. A name from a newer build is an
 // error: an effect that is not understood cannot be honoured.

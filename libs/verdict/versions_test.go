@@ -16,11 +16,13 @@ import (
 )
 
 // written are the verdicts in testdata/versions, by their names there. Each file was
-// written by the build that first had its version; effects grew with version 3.
+// written by the build that first had its version; effects grew with version 3, and with Indelible
+// within version 4: to a build from before, that is a statement that nobody has judged.
 var written = map[string]Verdict{
 	"read":       {Kind: Read, Fingerprint: 0xfedcba9876543210},
 	"write":      {},
-	"effects":    {Effects: known, Fingerprint: 1},
+	"effects":    {Effects: known &^ Indelible, Fingerprint: 1},
+	"indelible":  {Effects: Session | Indelible, Fingerprint: 1},
 	"generation": {Kind: Read, Fingerprint: 2, Generation: 1764488400000000},
 	"passing":    {Effects: Unproven, Passing: true, Generation: 5},
 	"detail": {Effects: Session, Generation: 5, Detail: &Detail{Parts: []Part{

@@ -105,8 +105,10 @@ func command(n *pgquery.Node, name string) (reason string, effects verdict.Effec
 	case *pgquery.Node_VariableSetStmt:
 		return reason, set(s.VariableSetStmt)
 	case *pgquery.Node_PrepareStmt, *pgquery.Node_DeallocateStmt, *pgquery.Node_ListenStmt,
-		*pgquery.Node_UnlistenStmt, *pgquery.Node_LoadStmt:
+		*pgquery.Node_UnlistenStmt:
 		return reason, verdict.Session
+	case *pgquery.Node_LoadStmt:
+		return reason, verdict.Session | verdict.Indelible
 	case *pgquery.Node_DeclareCursorStmt:
 		if s.DeclareCursorStmt.GetOptions()&cursorWithHold != 0 {
 			return reason, verdict.Session
@@ -162,6 +164,8 @@ func set(s *pgquery.VariableSetStmt) verdict.Effect {
 		case "transaction_read_only", "transaction_isolation", "transaction_deferrable":
 			// The same as SET TRANSACTION, and as short-lived.
 			return verdict.Transaction
+		case "seed": // as setseed
+			return verdict.Session | verdict.Indelible
 		}
 		if s.GetIsLocal() {
 			return 0

@@ -25,6 +25,8 @@ type answers struct {
 	// changes counts the entries that change statements, openChanges those of them
 	// that were sent since the last Sync.
 	changes, openChanges [scopes]int
+	// copies counts the entries that may copy in.
+	copies int
 	// begun says that part of the front's answer has come.
 	begun bool
 	// erred says that the client has been told of an error of what the front ends, or of
@@ -74,6 +76,8 @@ type owed struct {
 	// prepares are the names that the PREPAREs of a Query give, as far as they have not
 	// been executed; st is what the only one of them makes, if that is followed.
 	prepares []string
+	// copies says that it is an Execute of what may copy in.
+	copies bool
 	// drops are the names in the DEALLOCATEs of a Query, as far as they have not been executed.
 	drops []string
 	// gives is the name under which the message gives the connection a statement, unseen, or
@@ -161,6 +165,9 @@ func (a *answers) push(o owed) {
 		a.syncs++
 		a.openChanges = [scopes]int{}
 	}
+	if o.copies {
+		a.copies++
+	}
 	a.executed = o.typ == wire.Execute || a.executed && o.typ != wire.Sync && !simple(o.typ)
 	a.changes[o.scope]++
 	a.openChanges[o.scope]++
@@ -185,6 +192,9 @@ func (a *answers) leave() {
 	}
 	if o.typ == wire.Sync {
 		a.syncs--
+	}
+	if o.copies {
+		a.copies--
 	}
 	a.changes[o.scope]--
 	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
@@ -335,8 +345,8 @@ func (a *answers) ready() bool {
 
 // failed follows the server after an error, and gives the entries it discards, the
 // failed one first. In an extended-protocol sequence it discards messages of
-// every kind up to the next Sync; a simple query's error ends at its own
-// ReadyForQuery, as does one raised by Sync itself. The result is valid until the
+// every kind up to the next Sync, but for what asks whether it does; a simple query's
+// error ends at its own ReadyForQuery, as does one raised by Sync itself. The result is valid until the
 // next push.
 func (a *answers) failed() []owed {
 	a.copying = false
@@ -345,7 +355,7 @@ func (a *answers) failed() []owed {
 		return nil
 	}
 	from := a.head
-	for !a.empty() && a.front().typ != wire.Sync {
+	for !a.empty() && a.front().typ != wire.Sync && a.front().stray == 0 {
 		a.leave()
 	}
 	a.skipping, a.erred = a.empty(), true

@@ -332,8 +332,13 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	switch {
 	case typ == wire.Terminate:
 		return s.goodbye(rest, run)
-	case s.owed.copying && !ofCopy(typ):
+	case s.isStray(typ):
 		return s.stray(typ, total, rest, all, at, run)
+	case s.extended && s.owed.copies > 0 && s.owed.syncs > 0 && !ofCopy(typ):
+		return s.wait() // until it is known whether the Syncs are answered
+	case s.doubts() && s.owed.ended() && !ofCopy(typ):
+		s.awaitAnswers(run) // if the copy has failed it may be one of them
+		return 0
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
 	case s.extended && !s.owed.copying && s.awaitsRoom(run):
@@ -346,28 +351,6 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 		return s.stream(typ, total, rest, all, at, run)
 	}
 	return s.pass(owed{typ: typ}, total, rest, all, at, run)
-}
-
-// queryInside forwards a simple query or a function call in the middle of a sequence. Nobody
-// looks into what it does, but for the names of statements.
-func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	var us []use
-	if t := s.held[s.at].statements; typ == wire.Query && (len(s.named) > 0 || len(t.sql) > 0) {
-		if len(rest) < total && total <= maxHeld {
-			return 0
-		}
-		var waits bool
-		if us, waits = s.supplyQuery(rest[:min(total, len(rest))], run); waits {
-			return 0
-		}
-	}
-	s.effects(unlooked(), nil, nil)
-	n := s.take(total, rest)
-	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
-	s.owed.sent(o)
-	run.add(all, at, n)
-	return n
 }
 
 // awaitsRoom has the message at the head wait where too many before it are to be answered.

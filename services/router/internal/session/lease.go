@@ -126,6 +126,8 @@ func (s *Session) let(slot Slot, how Condition) {
 		return
 	}
 	switch {
+	case h.indelible:
+		how = Broken
 	case how == Clean && (h.used || h.roleless):
 		how = Used
 	case how == Clean && h.stepped:

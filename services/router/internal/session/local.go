@@ -179,9 +179,15 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 		return s.executeHere(here, limitOf(rest[wire.HeaderSize+len(name)+1:total]), total, run)
 	}
 	o := owed{typ: wire.Execute}
+	if ok && s.latest.is(name) {
+		o.copies = s.latest.st.copies
+	}
 	if ok && s.latest.is(name) && !s.latest.ran {
 		o.cmds, s.latest.ran = s.latest.cmds, true
 		o.prepares = names(&s.latest.st.verdict)
+		if name := s.latest.st.drops; name != "" {
+			o.drops = []string{name}
+		}
 	}
 	n := s.pass(o, total, rest, all, at, run)
 	if ok && s.mayForget(name) {

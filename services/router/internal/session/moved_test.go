@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // TestMovedLikeADirectConnection is TestLikeADirectConnection with a session that goes
@@ -58,12 +59,13 @@ var others = map[string]bool{
 	"Lease.Idle": true, "Lease.Backend": true, "Lease.Address": true, "Lease.Run": true, "Lease.PID": true, "Lease.Secret": true,
 	"Lease.Parameters": true, "Lease.Reported": true, "Lease.AgeMicros": true, "Lease.Replica": true, "Lease.Spare": true, "Lease.Begins": true, "Lease.Stored": true,
 	"Begins.IdleInTransaction": true, "Begins.Transaction": true, "Begins.Isolation": true, "Begins.SearchPath": true,
-	"Live.Skipping":  true, // TestSkippingTravels
-	"Fence.Aside":    true, // TestWhatWasReadAsideTravels
-	"Block.Timeline": true, // TestABlockRemembersWhatItHasSeen
-	"Fence.Given":    true, // TestTokensTravel
-	"Live.Warned":    true, // TestHintsTravel
-	"Portal.Depth":   true, // TestPortalsTravelWithTheirSavepoints
+	"Live.Skipping":   true, // TestSkippingTravels
+	"Fence.Aside":     true, // TestWhatWasReadAsideTravels
+	"Block.Timeline":  true, // TestABlockRemembersWhatItHasSeen
+	"Fence.Given":     true, // TestTokensTravel
+	"Live.Warned":     true, // TestHintsTravel
+	"Lease.Indelible": true, // TestWhatNoResetRemovesTravels
+	"Portal.Depth":    true, // TestPortalsTravelWithTheirSavepoints
 }
 
 // TestEveryFieldOfTheRecordMatters drops each field of the record in turn: something
@@ -162,6 +164,25 @@ func TestSkippingTravels(t *testing.T) {
 	p.o.move(nil, nil)
 	if got := strings.Join(p.event(`client Bind Execute Sync`), "\n"); got != "client< ReadyForQuery I\n= idle, fence dirty" {
 		t.Errorf("its client gets\n%s", got)
+	}
+}
+
+// TestWhatNoResetRemovesTravels has a session move that has left something in its connection
+// which DISCARD ALL does not remove: elsewhere, too, nobody gets that connection.
+func TestWhatNoResetRemovesTravels(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"start server_version=15.10", `known "LOAD" write session indelible`, `client Query "LOAD"`, "granted primary", `primary CommandComplete "LOAD" ReadyForQuery`,
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, func(l *handoff.Lease) *session.Grant {
+		g := &session.Grant{Statements: new(session.Statements), Settings: new(settings.Hash)}
+		g.Statements.Unpack(l)
+		return g
+	})
+	if got := strings.Join(p.event("client Terminate"), "\n"); got != "release primary broken\nclose\n= closed, fence dirty" {
+		t.Errorf("with its end\n%s", got)
 	}
 }
 

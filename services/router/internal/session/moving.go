@@ -113,7 +113,7 @@ func (s *Session) pack(d *Departure) {
 		}
 		h := &s.held[slot]
 		unsure, _ := s.set.Unsure() // a router of the previous version goes by what is used
-		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || h.roleless || unsure && s.inTransaction(), Stepped: h.stepped}
+		lease := handoff.Lease{Replica: slot == ReplicaSlot, Used: h.used || h.roleless || unsure && s.inTransaction(), Indelible: h.indelible, Stepped: h.stepped}
 		if *h.settings != (settings.Hash{}) {
 			lease.Settings = slices.Clone(h.settings[:])
 		}
@@ -158,7 +158,7 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 	}
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
-		s.held[g.Slot] = held{ok: true, used: lease.Used, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported, lent: s.env.Parsings().now()}
+		s.held[g.Slot] = held{ok: true, used: lease.Used, indelible: lease.Indelible, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported, lent: s.env.Parsings().now()}
 		g.Statements.arrive(number)
 		s.at = g.Slot
 		s.dim = lease.Used && s.inTransaction()

@@ -345,6 +345,8 @@ func judgement(args []string) verdict.Verdict {
 			v.Effects |= verdict.ResetsSession
 		case "sequences":
 			v.Effects |= verdict.Sequences
+		case "indelible":
+			v.Effects |= verdict.Indelible
 		}
 		if name, ok := strings.CutPrefix(a, "prepare="); ok { // of a read
 			v.Detail = &verdict.Detail{Parts: []verdict.Part{{Prepare: &verdict.Prepare{Name: name, Kind: verdict.Read}}}}

@@ -163,6 +163,7 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byt
 		s.epoch++
 		s.dim = true
 	}
+	h.indelible = h.indelible || v.Effects.Has(verdict.Indelible)
 	if v.Effects.Has(verdict.Sequences) {
 		h.stepped, s.stepped = true, true
 	}

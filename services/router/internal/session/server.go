@@ -20,6 +20,7 @@ const (
 	mute          // the client gets nothing at all
 	replace       // the client gets an error made here instead
 	answer        // the client gets what the router answers instead
+	decide        // the client gets what was held back until this
 	lose          // the connection is of no further use
 )
 
@@ -112,6 +113,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			show(used)
 			shown = used + n
 			s.answerBehind()
+		case decide:
+			show(used)
+			shown = used + n
+			s.showReadies()
 		}
 		used += n
 		s.fromServer, s.hidden = total-n, what != pass
@@ -231,6 +236,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			return s.failed(msg)
 		}
 	}
+	decides := s.probed(typ)
 	front := *s.owed.front()
 	if !s.owed.answered(typ) {
 		return lose
@@ -251,10 +257,18 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return answer
 	case front.how == hide && typ == wire.ReadyForQuery:
 		what := s.readiness(msg, all)
-		if what != lose && front.stray != 0 && s.owed.empty() {
+		switch {
+		case what == lose || front.stray == 0:
+			return what
+		case front.typ == wire.Close:
+			s.readies++
 			return mute
+		case front.typ == wire.Query && !s.owed.empty():
+			return what // one of the client's, before the copy's is known to have been answered
 		}
-		return what
+		return mute
+	case decides:
+		return decide
 	case front.how == hide:
 		return withhold
 	}
@@ -308,7 +322,9 @@ func (s *Session) completed(of *owed, tag []byte) {
 	}
 	if len(of.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
 		s.ranDeallocate(of.drops[0])
-		s.owed.front().drops = of.drops[1:]
+		if of.typ == wire.Query {
+			s.owed.front().drops = of.drops[1:]
+		}
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	s.altered = s.altered || bytes.Equal(tag, alteredRole) || bytes.Equal(tag, alteredDatabase)
@@ -407,6 +423,10 @@ func (s *Session) ready() {
 	s.forget()
 	s.letGo()
 	s.idle()
+	if s.discards && s.phase == Idle {
+		s.enter(Skipping)
+	}
+	s.discards = false
 }
 
 // note remembers a parameter the server reports, and reports whether the client

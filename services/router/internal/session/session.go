@@ -182,6 +182,10 @@ type Session struct {
 	altered bool
 
 	owed answers
+	// readies is how many ReadyForQuery are held back until it is known whether they are the
+	// client's, discards says that what is left of its sequence is not executed.
+	readies  int
+	discards bool
 	// blocked says that the client's next message must wait until the sequences before
 	// its own have been answered; forgetting, that it waits for the open one, too.
 	blocked, forgetting bool
@@ -249,6 +253,8 @@ type held struct {
 	// roleless says that a DISCARD ALL may have left it without the role that its login begins
 	// with: nothing that a session has, but the next one must not get it so.
 	roleless bool
+	// indelible says that something has been left in it that no reset removes.
+	indelible bool
 	// stepped says that a sequence may have been moved.
 	stepped bool
 	by      fence.Server

@@ -33,9 +33,12 @@ type Statement struct {
 	// but for what nobody knows of those.
 	sql bool
 	// local says that the router executes it itself; forgets, that the server executes
-	// it and then has no prepared statements left.
+	// it and then has no prepared statements left, drops, that it then has none of that name.
 	local   local
 	forgets bool
+	drops   string
+	// copies says that it may copy in.
+	copies bool
 	// told is what its client knows of its parameters and rows.
 	told told
 	// cmds is what it does to settings.

@@ -100,7 +100,6 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if ok && s.executes(&l) {
 		return s.parseHere(name, body, l, len(msg), run)
 	}
-	forgets := ok && l.forgets()
 	asked := s.known
 	v, ok := s.verdictOfParse(text, types)
 	switch {
@@ -118,7 +117,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed, s.environment())
-		st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
+		s.learn(st, text, v, &l)
 		held.add(st, s.bears(st))
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
@@ -129,7 +128,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil, s.environment())
-	st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
+	s.learn(st, text, v, &l)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	if held.find(st) == nil {
@@ -144,6 +143,13 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	held.add(st, s.bears(st))
 	run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
 	return len(msg)
+}
+
+// learn notes what is known of a statement that a server is to parse by its text, which l is
+// if the router could execute it.
+func (s *Session) learn(st *Statement, text []byte, v verdict.Verdict, l *local) {
+	st.verdict, st.cmds, st.hint = v, s.commands(text, v), s.hintsOf(text)
+	st.forgets, st.drops, st.copies = l.forgets(), l.name, v.Kind != verdict.Read && mayCopyIn(text)
 }
 
 // decoy is the name of a statement that is parsed only to be taken.
@@ -243,7 +249,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		s.effects(verdict.Unclassified(), nil, nil) // something prepared with SQL, if it is there
 		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
-		return s.bindHere(st, portal, total, rest, run)
+		return s.bindHere(st, portal, total, rest, all, at, run)
 	case s.unequipped(st) && s.awaitsEnd(run):
 		return 0
 	case s.unequipped(st) && s.failing():

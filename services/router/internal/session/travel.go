@@ -152,7 +152,10 @@ func unpack(p *handoff.Prepared) *Statement {
 	s.set(body, len(p.Text), nil, parsing)
 	s.verdict = judgement(p)
 	s.told.unpack(p.Params, p.Rows)
-	s.forgets = p.Forgets
+	s.forgets, s.copies = p.Forgets, mayCopyIn(p.Text)
+	if !p.Local {
+		s.drops = unpackLocal(p.Text).name
+	}
 	if p.Followed {
 		s.cmds = followed(p.Text) // what it was read as when it was prepared
 	}
