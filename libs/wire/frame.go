@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -46,10 +47,9 @@ func QueryText(msg []byte) (text []byte, ok bool) {
 
 // CString gives a string that must fill b up to its zero byte.
 func CString(b []byte) (s []byte, ok bool) {
-	for i, c := range b {
-		if c == 0 {
-			return b[:i], i == len(b)-1
-		}
+	i := bytes.IndexByte(b, 0)
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	return b[:i], i == len(b)-1
 }

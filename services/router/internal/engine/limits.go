@@ -184,8 +184,7 @@ func (e *Engine) tendPools() {
 			p.forget(s)
 		}
 		if p.Size() == 0 && p.Waiters() == 0 && !p.remembers() {
-			e.timers.Stop(&p.retry)
-			delete(e.pools, k)
+			e.forgetPool(p)
 		}
 	}
 	for l, last := range inUse {

@@ -47,13 +47,25 @@ type site struct {
 // siteOf gives the pool for a login on a backend, making it on first use.
 func (e *Engine) siteOf(backend int, l upstream.Login) *site {
 	k := poolKey{Backend: backend, User: l.User, Database: l.Database}
+	to := e.servers[backend]
+	if to.latest != nil && to.latest.key == k {
+		return to.latest
+	}
 	p := e.pools[k]
 	if p == nil {
 		p = &site{e: e, key: k, servers: map[*server]struct{}{}}
-		p.Max, p.Total = e.sizeOf(backend), &e.servers[backend].total
+		p.Max, p.Total = e.sizeOf(backend), &to.total
 		e.pools[k] = p
 	}
+	to.latest = p
 	return p
+}
+
+// forgetPool gives up a pool that nobody uses.
+func (e *Engine) forgetPool(p *site) {
+	e.timers.Stop(&p.retry)
+	delete(e.pools, p.key)
+	e.servers[p.key.Backend].latest = nil
 }
 
 // login gives a login whose connections are in the pool.

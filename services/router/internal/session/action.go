@@ -91,16 +91,16 @@ func (c Condition) String() string {
 	return [...]string{"clean", "stepped", "used", "open", "broken"}[c]
 }
 
-// Action is one thing to do.
+// Action is one thing to do. Request and Token are the session's, until it is called again.
 type Action struct {
 	Op      Op
 	Slot    Slot
 	How     Condition
 	Data    []byte
-	Request route.Request
+	Request *route.Request
 	Mark    uint64
 	Wait    time.Duration
-	Token   fence.Token
+	Token   *fence.Token
 }
 
 // Grant is a connection lent to the session.

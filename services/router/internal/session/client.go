@@ -285,12 +285,12 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	var looked []byte
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
 		looked = text
-		o.drops = s.deallocates(text)
+		o.drops(s.deallocates(text))
 		o.cmds, s.verdict = s.queried(text, s.verdict)
 		if o.st, followed = s.follows(text); o.st != nil {
 			s.bears(o.st)
 		}
-		o.prepares = names(&s.verdict)
+		o.prepares(names(&s.verdict))
 	}
 	if !followed { // otherwise it does nothing else
 		s.effects(s.verdict, o.cmds, looked)
@@ -299,7 +299,8 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
 	if typ == wire.Query {
-		o.among, s.among = s.among, nil
+		o.precedes(s.among)
+		s.among = nil
 	}
 	s.owed.sent(o)
 	s.enter(Busy)
@@ -350,7 +351,7 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying:
 		return s.stream(typ, total, rest, all, at, run)
 	}
-	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+	return s.pass(&owed{typ: typ}, total, rest, all, at, run)
 }
 
 // awaitsRoom has the message at the head wait where too many before it are to be answered.
@@ -385,8 +386,8 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, types, ok := splitParse(rest[:total])
-	if !ok || len(text) > s.env.Settings().MaxText {
+	name, text, types, ok := splitParse(rest[:total])
+	if !ok || len(text) > s.env.Settings().MaxText || s.repeats(name, rest[wire.HeaderSize+len(name)+1:total]) {
 		return true
 	}
 	_, ok = s.env.Verdict(s, typed(text, types))

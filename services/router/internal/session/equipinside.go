@@ -14,9 +14,9 @@ import (
 func (s *Session) equipInside(st *Statement, run *forwarding) {
 	s.loseInside(st.client, run)
 	if st.sql {
-		s.inside(run, string(st.body[:st.text]), owed{gives: st.client})
+		s.inside(run, string(st.body[:st.text]), owed{more: &further{gives: st.client}})
 	} else {
-		s.owed.sent(owed{typ: wire.Parse, how: hide, gives: st.client})
+		s.owed.sent(owed{typ: wire.Parse, how: hide, more: &further{gives: st.client}})
 		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.bodyThere()) })
 	}
 	s.held[s.at].statements.prepare(st.client, underName{st.there(), s.origin()})
@@ -31,7 +31,7 @@ func (s *Session) loseInside(name string, run *forwarding) {
 		return
 	}
 	delete(t.sql, name)
-	s.owed.sent(owed{typ: wire.Close, how: hide, gives: name, had: &had})
+	s.owed.sent(owed{typ: wire.Close, how: hide, more: &further{gives: name, had: &had}})
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
@@ -137,7 +137,8 @@ func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run
 	s.effects(unlooked(), nil, nil)
 	n := s.take(total, rest)
 	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
+	o.drops(namesIn(us, toDeallocate))
+	o.prepares(namesIn(us, toPrepare))
 	s.owed.sent(o)
 	run.add(all, at, n)
 	return n

@@ -52,8 +52,8 @@ func (s *Session) failed(msg []byte) fate {
 	case stray != nil:
 		s.word = stray
 		return replace
-	case front.instead != nil && (code == noSuchStatement || code == takenName):
-		s.word = front.instead
+	case front.also().instead != nil && (code == noSuchStatement || code == takenName):
+		s.word = front.more.instead
 		return replace
 	case vanished && code == noSuchStatement:
 		s.word = unknown(front.st.client)

@@ -20,7 +20,7 @@ var travels = map[string]map[string]string{
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- false at a safe point",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
-		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "latest": "Portals", "here": "Portals", "forgetful": "- taken for granted in a transaction",
+		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "rows": "- memory", "latest": "Portals", "here": "Portals", "forgetful": "- taken for granted in a transaction",
 		"missing": "- nil at a safe point", "exact": "- of missing", "asking": "- false at a safe point",
 		"dim": "- follows from Lease.Used", "amending": "- of what is being answered", "sweeps": "- of what is being answered", "roams": "- of what is being answered", "retunes": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked", "readies": "- of what is being answered", "discards": "- of what is being answered",
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
@@ -44,7 +44,7 @@ var travels = map[string]map[string]string{
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
-		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets", "drops": "- follows from body", "copies": "- follows from body",
+		"hint": "- follows from body", "hintless": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets", "drops": "- follows from body", "copies": "- follows from body",
 		"birth": "Prepared.Current; of others it begins again", "told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "depth": "Portal.Depth", "cmds": "Portal.Commands"},

@@ -82,6 +82,9 @@ func (o *oneStatement) parse(msg []byte) bool {
 		return false
 	}
 	body := msg[wire.HeaderSize+len(name)+1:]
+	if o.s.repeats(name, body) {
+		return false // it reads
+	}
 	o.parsed, o.known, o.name, o.text, o.body = true, true, name, text, body
 	return o.understood(body, len(text))
 }

@@ -96,7 +96,7 @@ func (s *Session) answerOwn(q *ownQuery) {
 		}
 		// The transaction fails on its server, too.
 		o := s.simple(wire.Query)
-		o.instead = p
+		o.more = &further{instead: p}
 		s.sendOwn(o, "EXECUTE "+noStatement)
 		return
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"crypto/sha256"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -84,15 +85,7 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 	if !all {
 		msg = msg[:wire.HeaderSize]
 	}
-	from := len(s.built)
-	s.built = append(s.built, msg...)
-	if typ == wire.RowDescription && all {
-		onlyShape(s.built[from:])
-	}
-	sum := sha256.Sum256(s.built[from:])
-	s.built = s.built[:from]
-	var d description
-	copy(d[:], sum[:])
+	d := s.descriptionOf(typ, msg, all)
 	set := func(t *told) {
 		if typ == wire.ParameterDescription {
 			t.params, t.isParams = d, true
@@ -108,6 +101,36 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 	if o.how == forward && !o.st.raw { // one that is raw is not parsed anywhere else
 		set(&o.st.told)
 	}
+}
+
+// lastRows is the RowDescription that came last, if it is not long, and what it says: most of
+// what a client runs it runs again.
+type lastRows struct {
+	msg []byte
+	sum description
+}
+
+// maxRows is how long a RowDescription may be to be remembered, in bytes.
+const maxRows = 512
+
+// descriptionOf gives what an answer to a Describe says. all says that msg is all of it.
+func (s *Session) descriptionOf(typ byte, msg []byte, all bool) (d description) {
+	rows := typ == wire.RowDescription && all
+	if rows && bytes.Equal(msg, s.rows.msg) {
+		return s.rows.sum
+	}
+	from := len(s.built)
+	s.built = append(s.built, msg...)
+	if rows {
+		onlyShape(s.built[from:])
+	}
+	sum := sha256.Sum256(s.built[from:])
+	s.built = s.built[:from]
+	copy(d[:], sum[:])
+	if rows && len(msg) <= maxRows {
+		s.rows = lastRows{append(s.rows.msg[:0], msg...), d}
+	}
+	return d
 }
 
 // onlyShape clears what is not the shape of a RowDescription's columns ("Message
@@ -174,12 +197,12 @@ func (s *Session) elsewhere() bool {
 // the problem instead of the server's error: the server discards what follows,
 // and its transaction is aborted, as it should.
 func (s *Session) fail(run *forwarding, p *Problem) {
-	s.failAs(run, owed{typ: wire.Bind, instead: p})
+	s.failAs(run, owed{typ: wire.Bind, more: &further{instead: p}})
 }
 
 // failParse does so for a Parse, which begins by removing the unnamed statement.
 func (s *Session) failParse(run *forwarding, p *Problem, name []byte) {
-	o := owed{typ: wire.Bind, instead: p}
+	o := owed{typ: wire.Bind, more: &further{instead: p}}
 	if len(name) == 0 {
 		o.scope, o.undoes, o.was = unnamedScope, true, s.unnamed
 		s.unnamed = nil

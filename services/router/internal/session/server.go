@@ -88,7 +88,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		}
 		what := lose
 		begins := s.retry && s.owed.front().begins
-		parts := s.owed.front().among
+		var parts *among
+		if more := s.owed.front().more; more != nil {
+			parts = more.among
+		}
 		if err == nil && parts != nil {
 			show(used)
 			s.precedes(parts, typ, b[used:used+n])
@@ -203,6 +206,11 @@ func whole(typ byte) bool {
 // to come.
 func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	switch typ {
+	case wire.DataRow:
+		if s.owed.goesOn() {
+			s.begunToShow()
+			return pass
+		}
 	case wire.ParameterStatus:
 		if all {
 			s.held[s.at].note(msg[wire.HeaderSize:])
@@ -281,8 +289,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			s.completed(&front, msg[wire.HeaderSize:])
 		}
 	case wire.PortalSuspended:
-		if len(front.cmds) > 0 { // its only row has been computed
+		if len(front.cmds) > 0 { // its only row has been computed, or some of several
 			s.ran(&front.cmds[0], nil)
+			if c, several := front.cmds[0].Doubted(); several {
+				s.ran(&c, nil)
+			}
 		}
 	}
 	return pass
@@ -314,17 +325,15 @@ func (s *Session) completed(of *owed, tag []byte) {
 			s.owed.front().cmds = of.cmds[1:]
 		}
 	}
-	if len(of.prepares) > 0 && bytes.Equal(tag, preparedTag) {
+	if more := of.more; more != nil && len(more.prepares) > 0 && bytes.Equal(tag, preparedTag) {
 		s.ranPrepare(of)
 		if of.typ == wire.Query {
-			s.owed.front().prepares = of.prepares[1:]
+			more.prepares = more.prepares[1:]
 		}
 	}
-	if len(of.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
-		s.ranDeallocate(of.drops[0])
-		if of.typ == wire.Query {
-			s.owed.front().drops = of.drops[1:]
-		}
+	if more := of.more; more != nil && len(more.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
+		s.ranDeallocate(more.drops[0])
+		more.drops = more.drops[1:]
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	s.altered = s.altered || bytes.Equal(tag, alteredRole) || bytes.Equal(tag, alteredDatabase)

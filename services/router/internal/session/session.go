@@ -140,6 +140,8 @@ type Session struct {
 	// one, to be used again.
 	named          map[string]*Statement
 	unnamed, spare *Statement
+	// rows is what rows were described as last.
+	rows lastRows
 	// latest is the portal bound last to a statement of a server's, here are those of
 	// statements that the router executes.
 	// forgetful says that a portal bound before that one may remove all prepared statements.
@@ -392,8 +394,8 @@ func (s *Session) acquire(r route.Request) {
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil
-	s.asked = r
 	r.Shape = s.verdict.Fingerprint
-	s.do(Action{Op: OpAcquire, Request: r})
+	s.asked = r
+	s.do(Action{Op: OpAcquire, Request: &s.asked})
 	s.enter(Queued)
 }

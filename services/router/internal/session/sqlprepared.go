@@ -108,7 +108,7 @@ func names(v *verdict.Verdict) (out []string) {
 // expected to refuse it.
 func (s *Session) ranPrepare(of *owed) {
 	if of.st == nil {
-		name := of.prepares[0]
+		name := of.more.prepares[0]
 		s.astray()
 		s.define(name, newRaw(name))
 		return

@@ -43,8 +43,9 @@ type Statement struct {
 	told told
 	// cmds is what it does to settings.
 	cmds []settings.Command
-	// hint is what its comments ask for.
-	hint *hints
+	// hint is what its comments ask for; hintless says that they can ask for nothing.
+	hint     *hints
+	hintless bool
 	// parsing is what was set when it was parsed, as far as that matters.
 	parsing settings.Hash
 	// birth is when.
@@ -179,9 +180,9 @@ func (t *Statements) clearBefore(behind []owed) {
 	t.Clear()
 	for i := range behind {
 		switch o := &behind[i]; {
-		case o.gives != "":
-			if at, ok := was.sql[o.gives]; ok {
-				t.prepare(o.gives, at)
+		case o.also().gives != "":
+			if at, ok := was.sql[o.more.gives]; ok {
+				t.prepare(o.more.gives, at)
 			}
 		case o.typ != wire.Parse || o.how == made || o.st == nil:
 		case o.server == "":
