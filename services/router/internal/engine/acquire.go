@@ -419,7 +419,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 	if c.on == s.site.key.Backend {
 		c.uncount()
 	}
-	if how == session.Broken || s.broken || s.excess || len(s.out) > 0 || len(s.unread) > 0 {
+	if how == session.Broken || how == session.Open && s.soiled || s.broken || s.excess || len(s.out) > 0 || len(s.unread) > 0 {
 		s.cut = true
 		s.site.discard(s)
 		return
@@ -429,6 +429,7 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 	if how == session.Stepped {
 		s.steppedBy(c)
 	}
+	s.used = s.used || s.soiled && s.stepper == nil // see soil
 	if s.cancels > 0 {
 		s.parked = true // until the last cancel request is over
 		return

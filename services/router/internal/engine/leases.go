@@ -28,6 +28,7 @@ func (s *server) lease(l *handoff.Lease) {
 		begins := handoff.Begins(*b)
 		l.Begins = &begins
 	}
+	l.Used = l.Used || s.soiled
 	l.AgeMicros, l.Stored = e.now.Sub(s.Made).Microseconds(), s.stored
 }
 
@@ -248,7 +249,7 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	s.statements.Unpack(l)
 	s.Settings = settings.Hash{}
 	copy(s.Settings[:], l.Settings)
-	s.outdated = e.bygone(s)
+	s.outdated, s.soiled = e.bygone(s), l.Idle && l.Used
 	if err := s.open(e, fd, s, poll.In); err != nil {
 		return nil, err
 	}
