@@ -150,6 +150,9 @@ type Prepared struct {
 	Raw bool `json:"raw,omitempty"`
 	// SQL says that it was prepared with PREPARE, whose text it has.
 	SQL bool `json:"sql,omitempty"`
+	// Current says that what the leased connection holds of it is not older than the client
+	// knows it.
+	Current bool `json:"current,omitempty"`
 	// Closed says that no name stands for it any longer: only a portal runs it.
 	Closed bool `json:"closed,omitempty"`
 }

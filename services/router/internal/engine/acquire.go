@@ -242,7 +242,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	c.s.Granted(&session.Grant{
 		Slot: slot, Backend: b, Server: fence.Server{Backend: b, Run: s.Run},
 		Name: e.servers[b].name, Role: role, Reason: why,
-		Replayed: table.Backends[b].Replayed, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
+		Replayed: table.Backends[b].Replayed, AsOf: table.Backends[b].AsOf, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
 		Statements: &s.statements, Settings: &s.Settings, Reported: &s.reported,
 	})
 }

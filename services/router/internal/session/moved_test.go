@@ -34,6 +34,7 @@ var unseen = map[string]string{
 	"Prepared.Kind": judged, "Prepared.Effects": judged, "Prepared.Fingerprint": judged, "Prepared.Followed": judged,
 	"Prepared.Params":      "the model's parameters have one type",
 	"Prepared.Environment": "the statement is parsed once more than it had to be",
+	"Prepared.Current":     "the statement is parsed once more than it had to be",
 	"Live.Written":         "COMMIT counts as a write, too",
 	"Live.Lost":            "the session is pinned then",
 	"Live.Epoch":           "it is only part of names on servers",
