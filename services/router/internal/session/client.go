@@ -37,7 +37,7 @@ func (s *Session) FromClient(b []byte) int {
 			}
 			continue
 		}
-		typ, total, err := wire.Header(rest)
+		typ, total, err := wire.Request(rest)
 		if err != nil {
 			run.flush()
 			s.violation(err.Error())
@@ -292,7 +292,9 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		looked = text
 		o.drops(s.deallocates(text))
 		o.cmds, s.verdict = s.queried(text, s.verdict)
-		o.st, followed = s.follows(text)
+		if o.st, followed = s.follows(text); o.st != nil {
+			s.bears(o.st)
+		}
 		o.prepares(names(&s.verdict))
 	}
 	if !followed { // otherwise it does nothing else

@@ -117,7 +117,8 @@ func (s *Session) ranPrepare(of *owed) {
 	}
 	s.define(of.st.client, of.st)
 	s.sql = true
-	s.held[s.at].statements.prepare(of.st.client, of.st.id)
+	s.held[s.at].statements.prepare(of.st.client, underName{of.st.id, origin{number: of.st.birth.own, current: true}})
+	s.born(of.st)
 }
 
 // awaitsPrepare has a message wait that names a statement which a PREPARE in front of it gives
@@ -199,7 +200,7 @@ func (s *Session) leaveSQL() {
 		return
 	}
 	for _, st := range s.named {
-		if st.sql && t.has(st) {
+		if st.sql && s.has(st) {
 			delete(t.sql, st.client)
 			*st = *newRaw(st.client)
 		}
