@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,3 +200,53 @@ func TestStatementsInsideACopy(t *testing.T) {
 type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
+
+// toEnd sends messages, of which the last is a query that names a column "end", and gives the
+// answer up to that of this query, or up to the end of the connection.
+func (w *wire) toEnd(messages []pgproto3.FrontendMessage) string {
+	w.t.Helper()
+	var all []string
+	for {
+		answer, err := w.exchange(messages, 1)
+		messages = nil
+		all = append(all, answer...)
+		if err != nil {
+			all = append(all, "the end")
+		}
+		if err != nil || slices.ContainsFunc(answer, func(l string) bool { return strings.HasPrefix(l, "T ") && strings.Contains(l, "end|") }) {
+			return place.ReplaceAllString(strings.Join(all, "\n"), "")
+		}
+	}
+}
+
+// A Sync in the data of a copy is ignored, and answered if the copy had failed by then. What
+// follows is executed, discarded or ends the connection, which is the server's to say
+// (rule 30).
+func TestSyncsInsideACopy(t *testing.T) {
+	t.Parallel()
+	r := newSameRig(t)
+	type batch = []pgproto3.FrontendMessage
+	good, bad := &pgproto3.CopyData{Data: []byte("1\t7\n")}, &pgproto3.CopyData{Data: []byte("1\t7\t8\n")}
+	begun, rest := &pgproto3.CopyData{Data: []byte("1\t7\t8")}, &pgproto3.CopyData{Data: []byte("\n")}
+	sync, done, fail := &pgproto3.Sync{}, &pgproto3.CopyDone{}, &pgproto3.CopyFail{Message: "enough"}
+	parse := &pgproto3.Parse{Name: "s", Query: "SELECT 1"}
+	next := batch{parse, &pgproto3.Bind{PreparedStatement: "s"}, &pgproto3.Execute{}, sync}
+	others := []batch{next, {&pgproto3.Query{String: "SELECT 2"}, sync}, {&pgproto3.Close{ObjectType: 'S', Name: "s"}, sync}, {&pgproto3.Flush{}, sync}, {&pgproto3.Parse{Name: "s", Query: "DEALLOCATE ALL"}, &pgproto3.Parse{Query: "SELEC 1"}, sync}}
+	for _, data := range []batch{
+		{bad, sync}, {good, sync, bad}, {good, sync, bad, sync}, {bad, sync, sync}, {bad, sync, good, sync, bad, sync}, {good, sync, bad, done}, {bad, sync, done}, {bad, sync, fail}, {sync, good, done},
+		{sync, bad, done}, {begun, sync, rest}, {begun, sync, rest, sync}, {good, sync, sync, fail}, {good, sync, done}, {good, sync}, {begun, sync}, {sync}, {sync, sync, bad}, {sync, sync, bad, sync},
+	} {
+		for _, begin := range []string{"", "BEGIN; SELECT 1"} {
+			for _, behind := range others {
+				through, straight := r.twins(t)
+				all := batch{&pgproto3.Query{String: begin}, &pgproto3.Parse{Query: "COPY basket FROM STDIN"}, &pgproto3.Bind{}, &pgproto3.Execute{}}
+				all = append(append(append(all, data...), behind...), &pgproto3.Query{String: "ROLLBACK"}, &pgproto3.Query{String: "SELECT 3 AS end"})
+				want, got := straight.toEnd(all), through.toEnd(all)
+				if want != got {
+					t.Fatalf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", text(all), want, got)
+				}
+				_, _ = through.conn.Conn.Close(), straight.conn.Conn.Close()
+			}
+		}
+	}
+}

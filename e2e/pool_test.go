@@ -125,13 +125,16 @@ func TestNothingLeaksBetweenClients(t *testing.T) {
 	direct(t, cluster.Primary()).must("CREATE ROLE other NOLOGIN; GRANT other TO pgpilot; CREATE SCHEMA side; GRANT ALL ON SCHEMA side, public TO other, pgpilot")
 	const remote = `'host=127.0.0.1 dbname=pgpilot user=pgpilot password=pgpilot'`
 	direct(t, cluster.Primary()).must("CREATE EXTENSION dblink; GRANT EXECUTE ON FUNCTION pg_create_physical_replication_slot TO pgpilot; " +
-		"CREATE FUNCTION connects() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN PERFORM dblink_connect('hidden', 'port=' || inet_server_port() || ' ' || " + remote + "); END$$")
+		"CREATE FUNCTION connects() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN PERFORM dblink_connect('hidden', 'port=' || inet_server_port() || ' ' || " + remote + "); END$$; " +
+		"CREATE FUNCTION updates() RETURNS void LANGUAGE sql AS $$UPDATE pg_settings SET setting = '1MB' WHERE name = 'work_mem'$$")
 	r := newRig(t, cluster, narrow(1))
 	r.caughtUp()
 	for name, c := range map[string]struct{ leave, look, want string }{
 		"dblink":                  {"SELECT dblink_connect('mine', 'port=' || inet_server_port() || ' ' || " + remote + ")", "SELECT dblink_get_connections() IS NULL", "t"},
 		"dblink in a function":    {"SELECT connects()", "SELECT dblink_get_connections() IS NULL", "t"},
 		"dblink in DO":            {"DO $$BEGIN PERFORM dblink_connect('mine', 'port=' || inet_server_port() || ' ' || " + remote + "); END$$", "SELECT dblink_get_connections() IS NULL", "t"},
+		"pg_settings":             {"UPDATE pg_settings SET setting = '1MB' WHERE name = 'work_mem'", "SHOW work_mem", "4MB"},
+		"pg_settings in function": {"SELECT updates()", "SHOW work_mem", "4MB"},
 		"seed of random":          {"SELECT setseed(0.5)", "SELECT random() IN (SELECT v FROM (SELECT setseed(0.5)) s, LATERAL (SELECT random() AS v) r)", "f"},
 		"temporary slot":          {"SELECT pg_create_physical_replication_slot('mine', false, true)", "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'mine' AND active_pid = pg_backend_pid()", "0"},
 		"search_path":             {"SET search_path = side", "SHOW search_path", `"$user", public`},

@@ -98,6 +98,42 @@ func TestLocalSettingsCostNothingAfterwards(t *testing.T) {
 	}
 }
 
+// Sessions that say in PostGraphile's way who their user is share what they have prepared, in as
+// far as their users have the same role (rule 14).
+func TestStatementsOfPostGraphileAreShared(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	direct(t, cluster.Primary()).must(`CREATE ROLE reader; CREATE ROLE writer; GRANT reader, writer TO pgpilot;
+		CREATE TABLE notes (owner text, body text); GRANT ALL ON notes TO reader, writer`)
+	r := newRig(t, cluster, narrow(1))
+	const text = "UPDATE notes SET body = $1 WHERE owner = current_setting('app.who')"
+	for i, role := range []string{"reader", "reader", "writer", "reader"} {
+		c := r.connect()
+		c.must("BEGIN")
+		if _, err := c.boundTo(byPostGraphile, fmt.Sprintf(`[["role", %q], ["app.who", "user%d"]]`, role, i)); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.one("SELECT current_user || current_setting('app.who')"); got != fmt.Sprintf("%suser%d", role, i) {
+			t.Errorf("it is %s", got)
+		}
+		if _, err := c.conn.Prepare(timeout(t), "q", text, nil); err != nil {
+			t.Fatal(err)
+		}
+		if res := c.conn.ExecPrepared(timeout(t), "q", [][]byte{[]byte("x")}, nil, nil).Read(); res.Err != nil {
+			t.Error(res.Err)
+		}
+		c.must("COMMIT")
+		if why := c.boundBy(); why != "" {
+			t.Errorf("the session is bound by %s", why)
+		}
+	}
+	c := r.connect()
+	c.must("BEGIN")
+	if n := c.one("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'UPDATE notes%'"); n != "2" {
+		t.Errorf("the connection has the statement of two roles %s times", n)
+	}
+}
+
 // The same in one string with other statements, also where that is a long one.
 func TestLocalSettingsInStrings(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,9 @@ type Part struct {
 	// names of these settings come from, whatever their values and however often it sets
 	// them. The zero Operand stands for a name that is not known.
 	Locals []Operand `json:"locals,omitempty"`
+	// List is where a JSON array comes from of which each element is an array of the name and
+	// the value of a setting, if that is all that Locals stands for.
+	List *Operand `json:"list,omitempty"`
 }
 
 // Prepare is what PREPARE prepares (PostgreSQL documentation: "PREPARE").
@@ -113,6 +116,9 @@ func (d *Detail) Size() int {
 	for i := range d.Parts {
 		p := &d.Parts[i]
 		n += len(p.Settings)*int(unsafe.Sizeof(Setting{})) + len(p.Locals)*int(unsafe.Sizeof(Operand{}))
+		if p.List != nil {
+			n += int(unsafe.Sizeof(*p.List))
+		}
 		if p.Prepare != nil {
 			n += int(unsafe.Sizeof(*p.Prepare)) + len(p.Prepare.Name)
 		}

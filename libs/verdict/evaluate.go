@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
@@ -54,10 +55,17 @@ type Change struct {
 // asks must follow each of them that is not local, or use v. If v does not depend
 // on arguments, or an argument is not known, it is v and there are no changes.
 func (v Verdict) Evaluate(x Execution) (Verdict, []Change) {
-	if v.Detail == nil || len(v.Detail.Parts) != 1 || len(v.Detail.Parts[0].Settings) == 0 {
+	if v.Detail == nil || len(v.Detail.Parts) != 1 || len(v.Detail.Parts[0].Settings) == 0 && v.Detail.Parts[0].List == nil {
 		return v, nil
 	}
 	p := &v.Detail.Parts[0]
+	if p.List != nil {
+		changes := p.listed(x)
+		if changes != nil {
+			v.Effects = p.Rest
+		}
+		return v, changes
+	}
 	literals, ok := x.literals()
 	if !ok {
 		return v, nil
@@ -89,6 +97,14 @@ func (p *Part) LocalNames(x Execution) (names []string) {
 	if len(p.Locals) == 0 {
 		return nil
 	}
+	if p.List != nil {
+		if changes := p.listed(x); changes != nil {
+			for i := range changes {
+				names = append(names, strings.ToLower(changes[i].Name))
+			}
+			return names
+		}
+	}
 	literals, readable := x.literals()
 	for _, o := range p.Locals {
 		name, _, ok := x.operand(o, literals)
@@ -98,6 +114,34 @@ func (p *Part) LocalNames(x Execution) (names []string) {
 		names = append(names, strings.ToLower(string(name)))
 	}
 	return names
+}
+
+// listed gives what the elements of the part's list change; nil where that is not known.
+func (p *Part) listed(x Execution) []Change {
+	literals, ok := x.literals()
+	if !ok {
+		return nil
+	}
+	array, null, ok := x.operand(*p.List, literals)
+	if !ok || null {
+		return nil
+	}
+	var elements [][]*string
+	if err := json.Unmarshal(array, &elements); err != nil || elements == nil {
+		return nil // something else than strings, for one
+	}
+	changes := make([]Change, 0, len(elements))
+	for _, e := range elements {
+		if len(e) < 2 || e[0] == nil {
+			return nil
+		}
+		c := Change{Name: *e[0], Default: e[1] == nil, Local: true}
+		if e[1] != nil {
+			c.Value = *e[1]
+		}
+		changes = append(changes, c)
+	}
+	return changes
 }
 
 // literals gives the constants of the text that are strings; others are nil.

@@ -133,6 +133,11 @@ type Verdict struct {
 	Detail *Detail
 }
 
+// OnlyReads reports whether it has been proven that the statement reads and does nothing else.
+func (v *Verdict) OnlyReads() bool {
+	return v.Kind == Read && v.Effects == 0 && v.Fingerprint != 0 && v.Detail == nil
+}
+
 // Unclassified is what must be taken for true of a text that nobody judged: it
 // may write, and it may run code that leaves traces in the server session.
 func Unclassified() Verdict { return Verdict{Kind: Write, Effects: Unproven} }

@@ -70,11 +70,12 @@ const inheritanceSQL = `SELECT inhparent, inhrelid FROM pg_inherits`
 
 // Node trees: of rules and policies, of checks, of extended statistics, which the
 // planner simplifies and so evaluates in part, of the default values of columns and
-// domains and of generated columns. Most defaults are constants.
+// domains and of generated columns. Most defaults are constants. PostgreSQL's own views read
+// what is in package builtin's tables; an UPDATE of pg_settings runs set_config by a rule.
 const expressionsSQL = `
 SELECT 2618::oid, r.oid, concat(r.ev_action::text, r.ev_qual::text)
 FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
-WHERE r.oid >= 12000 AND c.relnamespace <> 'pg_catalog'::regnamespace AND c.relpersistence <> 't'
+WHERE r.oid >= 12000 AND (c.relnamespace <> 'pg_catalog'::regnamespace OR r.ev_type <> '1') AND c.relpersistence <> 't'
 UNION ALL
 SELECT 3256::oid, oid, polqual::text FROM pg_policy WHERE polqual IS NOT NULL AND polcmd IN ('*', 'r')
 UNION ALL

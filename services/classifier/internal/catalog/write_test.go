@@ -153,6 +153,27 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 	}
 }
 
+// A view of PostgreSQL's own has rules, too: an UPDATE of pg_settings runs set_config.
+func TestAnUpdateOfPgSettingsSets(t *testing.T) {
+	c := labtest.Start(t, 0)
+	conn := connect(t, c.Primary().DSN())
+	exec(t, conn, `CREATE FUNCTION sets() RETURNS void LANGUAGE sql AS $$UPDATE pg_settings SET setting = '1MB' WHERE name = 'work_mem'$$;
+		CREATE FUNCTION sets_too() RETURNS int LANGUAGE plpgsql AS $$BEGIN UPDATE pg_catalog.pg_settings SET setting = '1MB'; RETURN 1; END$$`)
+	d := open(t, c, nil)
+	d.eventually(t, "SELECT 1", verdict.Read)
+	for _, text := range []string{
+		"UPDATE pg_settings SET setting = '1MB' WHERE name = 'work_mem'", "UPDATE pg_catalog.pg_settings AS s SET setting = '1MB'",
+		"WITH u AS (UPDATE pg_settings SET setting = '1MB' RETURNING 1) SELECT 1", "SELECT sets()", "SELECT sets_too()", "DO 'BEGIN UPDATE pg_settings SET setting = 1; END'",
+	} {
+		if o := d.judge(text); !o.Effects.Has(verdict.Session) {
+			t.Errorf("%s: %v", text, o.Effects)
+		}
+		if o := judge.Judge(text, judge.Static{}); o.Effects&(verdict.Session|verdict.Unproven) == 0 {
+			t.Errorf("%s, of a database that is not known: %v", text, o.Effects)
+		}
+	}
+}
+
 // Any client may send such a block. If each call had the rest of the text looked at, the
 // price of 64 times the text would be some thousands of times as high. It is measured in time of
 // the processor, on which other work has less influence; one of five below a thousand tells.

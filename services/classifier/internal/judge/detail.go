@@ -36,6 +36,9 @@ func detail(text string, stmts []*pgquery.RawStmt, opinions []Opinion, c Catalog
 			}
 		}
 		describe(p, s.GetStmt(), literals, c)
+		if o := &opinions[i]; o.own != 0 || len(o.names) != 1 {
+			p.List = nil
+		}
 		if o := &opinions[i]; len(o.names) > 0 && len(o.names) <= maxSettings && (p.Settings == nil || p.Rest == o.own) {
 			p.Locals, p.Rest = o.operands(literals), o.own
 		}
@@ -80,6 +83,12 @@ func describe(p *verdict.Part, n *pgquery.Node, literals func() map[int32]int, c
 			p.Execute.Kind = verdict.Read
 		}
 	case *pgquery.Node_SelectStmt:
+		if array := settingList(s.SelectStmt); array != nil && c.Others("", "set_config", 3).Harmless() {
+			if o, ok := operandOf(array, literals()); ok {
+				p.List = &o
+			}
+			return
+		}
 		calls := settingCalls(s.SelectStmt, c)
 		if calls == nil || len(calls) > maxSettings {
 			return
@@ -101,10 +110,7 @@ func describe(p *verdict.Part, n *pgquery.Node, literals func() map[int32]int, c
 // settingCalls gives the calls of set_config of a SELECT that does nothing else, so
 // that each runs exactly once; nil for any other.
 func settingCalls(s *pgquery.SelectStmt, c Catalog) (calls []*pgquery.FuncCall) {
-	if len(s.GetFromClause()) > 0 || s.GetWhereClause() != nil || len(s.GetGroupClause()) > 0 || s.GetHavingClause() != nil ||
-		len(s.GetWindowClause()) > 0 || len(s.GetValuesLists()) > 0 || s.GetLimitCount() != nil || s.GetLimitOffset() != nil ||
-		len(s.GetLockingClause()) > 0 || s.GetWithClause() != nil || s.GetIntoClause() != nil || s.GetOp() != pgquery.SetOperation_SETOP_NONE ||
-		len(s.GetSortClause()) > 0 || len(s.GetDistinctClause()) > 0 {
+	if len(s.GetFromClause()) > 0 || doesMore(s) {
 		return nil
 	}
 	for _, t := range s.GetTargetList() {
@@ -113,17 +119,24 @@ func settingCalls(s *pgquery.SelectStmt, c Catalog) (calls []*pgquery.FuncCall) 
 			continue
 		}
 		call := value.GetFuncCall()
-		schema, name, ok := qualified(call.GetFuncname())
-		if !ok || name != "set_config" || schema != "" && schema != systemSchema || len(call.GetArgs()) != 3 || call.GetAggFilter() != nil ||
-			call.GetOver() != nil || call.GetFuncVariadic() || call.GetAggStar() || call.GetAggDistinct() || len(call.GetAggOrder()) > 0 {
+		if !plainCall(call, "set_config", 3) {
 			return nil
 		}
+		schema, name, _ := qualified(call.GetFuncname())
 		if found := c.Function(schema, name, 3); found.Unknown || found.Effects != verdict.Session || !c.Others(schema, name, 3).Harmless() {
 			return nil // another function of that name
 		}
 		calls = append(calls, call)
 	}
 	return calls
+}
+
+// doesMore reports whether a SELECT is more than a list of targets and where it takes them from.
+func doesMore(s *pgquery.SelectStmt) bool {
+	return s.GetWhereClause() != nil || len(s.GetGroupClause()) > 0 || s.GetHavingClause() != nil ||
+		len(s.GetWindowClause()) > 0 || len(s.GetValuesLists()) > 0 || s.GetLimitCount() != nil || s.GetLimitOffset() != nil ||
+		len(s.GetLockingClause()) > 0 || s.GetWithClause() != nil || s.GetIntoClause() != nil || s.GetOp() != pgquery.SetOperation_SETOP_NONE ||
+		len(s.GetSortClause()) > 0 || len(s.GetDistinctClause()) > 0
 }
 
 func settingOf(call *pgquery.FuncCall, literals map[int32]int) (s verdict.Setting, ok bool) {

@@ -78,8 +78,14 @@ func (s Static) Relation(schema, name string) Standing {
 	return Standing{Reason: "relation " + name + " of a database that cannot be looked into", Effects: verdict.Unproven, Unknown: s.Pending}
 }
 
-// Written implements Catalog.
-func (s Static) Written(schema, name string) Standing { return s.Relation(schema, name) }
+// Written implements Catalog. An UPDATE of pg_settings runs set_config.
+func (s Static) Written(schema, name string) Standing {
+	found := s.Relation(schema, name)
+	if name == "pg_settings" {
+		found.Effects |= verdict.Session
+	}
+	return found
+}
 
 // Unseen implements Catalog.
 func (Static) Unseen() Standing { return Standing{} }

@@ -8,7 +8,7 @@ import (
 
 // Beginnings implements session.Env: what the newest connection to the primary for this
 // login began with.
-func (c *client) Beginnings() session.Beginnings { return c.e.beginnings[c.login].Beginnings }
+func (c *client) Beginnings() session.Beginnings { return c.beginnings }
 
 // beginning is what a session goes by, and what it was read from.
 type beginning struct {
@@ -18,10 +18,18 @@ type beginning struct {
 
 // begins remembers what a connection of the login begins with.
 func (e *Engine) begins(l upstream.Login, d *upstream.Beginnings) {
+	b := beginning{beginningsOf(d), d}
+	if b.Beginnings != e.beginnings[l].Beginnings {
+		for _, c := range e.clients {
+			if c.login == l {
+				c.beginnings = b.Beginnings
+			}
+		}
+	}
 	if len(e.beginnings) >= maxGreetings {
 		clear(e.beginnings)
 	}
-	e.beginnings[l] = beginning{beginningsOf(d), d}
+	e.beginnings[l] = b
 }
 
 // beginningsOf reads them.

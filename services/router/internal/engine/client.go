@@ -24,9 +24,10 @@ type client struct {
 	s     *session.Session
 	log   *slog.Logger
 	login upstream.Login
-	// settings are those of the login's sessions.
-	settings *session.Settings
-	conns    [2]*server
+	// settings are those of the login's sessions, beginnings what its connections begin with.
+	settings   *session.Settings
+	beginnings session.Beginnings
+	conns      [2]*server
 
 	// context and major are what statements of this session are keyed with.
 	context sqltoken.Context
@@ -223,6 +224,7 @@ func (e *Engine) begin(a *arrival) error {
 		c.letLoose()
 		return err
 	}
+	c.beginnings = e.beginnings[c.login].Beginnings
 	c.s = session.Arrive(rec, c, leased)
 	c.context = sqltoken.NewContext(e.opts.Secret, rec.Database)
 	c.generation = e.cache.Generation(rec.Database)

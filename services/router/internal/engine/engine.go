@@ -95,6 +95,8 @@ type Engine struct {
 	barrier barrier
 	// clock is the machine's, by which it is known how old what replicas show is.
 	clock staleness.Clock
+	// parsings numbers what servers are told to parse.
+	parsings session.Parsings
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
@@ -206,11 +208,16 @@ const connectTimeout = 5 * time.Second
 // has ended.
 func (e *Engine) Post(f func()) bool { return e.inbox.Post(f) }
 
+// timeSlice is how long the loop keeps its processor of the Go runtime's before it offers it to
+// other goroutines. From one that keeps it for 10 ms the runtime's monitor thread takes it
+// away, and then looks for more to take every 20 µs for a while, which costs the more the
+// busier the machine is. For the same reason the loop is bound to no thread: to offer the
+// processor would be to wake another thread and to wait until that wakes this one.
+const timeSlice = 5 * time.Millisecond
+
 // Run runs the loop until Stop has been called and every session has ended. It
 // closes all descriptors and waits for the goroutines it started.
 func (e *Engine) Run() error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer e.close()
 	tok := e.slots.add(inboxReader{e})
 	if err := e.poller.Add(e.inbox.FD(), tok, poll.In); err != nil {
@@ -218,7 +225,12 @@ func (e *Engine) Run() error {
 	}
 	e.now = time.Now()
 	e.everySecond()
+	rested := e.now
 	for !e.done {
+		if e.now.Sub(rested) >= timeSlice {
+			rested = e.now
+			runtime.Gosched()
+		}
 		events, err := e.poller.Wait(e.timers.Next(e.now))
 		if err != nil {
 			return err
@@ -291,6 +303,9 @@ func (e *Engine) everySecond() {
 	e.watchSilent()
 	e.settleServers()
 	e.metrics.gauges(e)
+	if len(e.stranded) > 0 {
+		e.probe.look()
+	}
 	e.retryStranded()
 	e.lookAgain()
 	e.probe.start()

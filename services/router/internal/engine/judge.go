@@ -182,9 +182,28 @@ func (e *Engine) flush(database string, generation uint64) {
 		return
 	}
 	e.follow(database)
+	e.soil(database)
 	for _, c := range e.clients {
 		if c.login.Database == database {
 			c.generation = generation
+		}
+	}
+}
+
+// soil has the connections to a database cleaned before anybody else gets them, since its
+// catalog has changed: a function may have been made one that leaves something in the session,
+// and been called by statements that counted as proven until now. One that is idle is cleaned
+// at once, unless its last session is to find there what its sequences have given.
+func (e *Engine) soil(database string) {
+	for key, p := range e.pools {
+		if key.Database != database {
+			continue
+		}
+		for _, s := range p.all() {
+			if s.soiled = true; s.stepper == nil && p.Claim(s) {
+				s.used = true
+				s.comeBack()
+			}
 		}
 	}
 }

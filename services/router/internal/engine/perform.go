@@ -18,13 +18,13 @@ func (c *client) perform() {
 	}
 	c.performing = true
 	for i := 0; i < len(c.s.Actions()) && !c.closed; i++ {
-		c.do(c.s.Actions()[i])
+		c.do(&c.s.Actions()[i])
 	}
 	c.s.Reset()
 	c.performing = false
 }
 
-func (c *client) do(a session.Action) {
+func (c *client) do(a *session.Action) {
 	switch a.Op {
 	case session.OpToClient:
 		c.send(a.Data)
@@ -35,7 +35,7 @@ func (c *client) do(a session.Action) {
 	case session.OpJudge:
 		c.e.judge(c, a.Data)
 	case session.OpAcquire:
-		c.e.acquire(c, a.Request)
+		c.e.acquire(c, *a.Request)
 	case session.OpWithdraw:
 		c.e.withdraw(c)
 	case session.OpRelease:
@@ -45,11 +45,11 @@ func (c *client) do(a session.Action) {
 	case session.OpAwaitFence:
 		c.awaitFence()
 	case session.OpAdmit:
-		c.admit(a.Token)
+		c.admit(*a.Token)
 	case session.OpCancel:
 		c.cancelOn(a.Slot)
 	case session.OpLimitIdle:
-		c.limitIdle(&a)
+		c.limitIdle(a)
 	case session.OpAnswered:
 		c.answered()
 	case session.OpAltered:

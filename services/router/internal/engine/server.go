@@ -23,6 +23,8 @@ type server struct {
 	// own startup parameters when it was made.
 	reported session.Reported
 	given    []handoff.Parameter
+	// standby says that the server was one when it was made.
+	standby bool
 	// stored identifies what was stored for the role and the database when it was made,
 	// empty if that is not known.
 	stored string
@@ -68,6 +70,9 @@ type server struct {
 	// used says that it must be reset before another session gets it, opened, that a
 	// transaction has to be ended.
 	used, opened bool
+	// soiled says that what has run on it was judged by what holds no more: it may have left
+	// something, and is reset when the session gives it back.
+	soiled bool
 	// stepper has moved a sequence there: what lastval and currval say is nobody else's
 	// business. Nil: nobody has since the last reset.
 	stepper *client
@@ -200,8 +205,9 @@ const resetTimeout = 30 * time.Second
 
 // reset cleans the connection before the pool gets it.
 func (s *server) reset() {
-	all, ends := s.used, s.opened
+	all, ends := s.used || s.soiled, s.opened
 	s.used, s.opened, s.resetting, s.discarded = false, false, true, false
+	s.soiled = s.soiled && ends
 	s.steppedBy(nil)
 	s.resets = 1
 	switch {
@@ -267,7 +273,8 @@ func (s *server) receiveReset() {
 			s.resetting = false
 			s.e.timers.Stop(&s.due)
 			if !s.broken {
-				s.site.giveBack(s)
+				s.used = s.soiled // meanwhile
+				s.comeBack()
 			}
 			return
 		}

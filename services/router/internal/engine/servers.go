@@ -34,6 +34,10 @@ type serverSite struct {
 	// that have been given up.
 	total   pool.Total
 	parting int
+	// foreign says that it has been told to be of another cluster than the primary.
+	foreign bool
+	// latest is the pool that was looked for last, nil for none.
+	latest *site
 	// left is when it has left the configuration.
 	left time.Time
 	// decisions count what was for it, by its role then.
@@ -154,8 +158,7 @@ func (e *Engine) giveUp(i int) {
 		if p.Size() > 0 || p.Waiters() > 0 {
 			return
 		}
-		e.timers.Stop(&p.retry)
-		delete(e.pools, k)
+		e.forgetPool(p)
 	}
 	s := e.servers[i]
 	e.log.Info("server is given up", obs.KeyBackend, s.name, obs.KeyAddress, s.address)

@@ -47,13 +47,25 @@ type site struct {
 // siteOf gives the pool for a login on a backend, making it on first use.
 func (e *Engine) siteOf(backend int, l upstream.Login) *site {
 	k := poolKey{Backend: backend, User: l.User, Database: l.Database}
+	to := e.servers[backend]
+	if to.latest != nil && to.latest.key == k {
+		return to.latest
+	}
 	p := e.pools[k]
 	if p == nil {
 		p = &site{e: e, key: k, servers: map[*server]struct{}{}}
-		p.Max, p.Total = e.sizeOf(backend), &e.servers[backend].total
+		p.Max, p.Total = e.sizeOf(backend), &to.total
 		e.pools[k] = p
 	}
+	to.latest = p
 	return p
+}
+
+// forgetPool gives up a pool that nobody uses.
+func (e *Engine) forgetPool(p *site) {
+	e.timers.Stop(&p.retry)
+	delete(e.pools, p.key)
+	e.servers[p.key.Backend].latest = nil
 }
 
 // login gives a login whose connections are in the pool.
@@ -109,7 +121,7 @@ func (p *site) connect(startup string) {
 			return conn.Connect(e.workCtx, who, p.key.Database, params)
 		})
 		posted := e.Post(func() {
-			if err == nil && m.Standby() && p.key.Backend == e.tracker.Table().Primary {
+			if err == nil && m.Standby && p.key.Backend == e.tracker.Table().Primary {
 				poll.Hangup(m.FD)
 				err = errDemoted
 			}
@@ -142,7 +154,7 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 	e := p.e
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
-	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, stored: m.Stored, relayed: m.Relayed}
+	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, stored: m.Stored, standby: m.Standby, relayed: m.Relayed}
 	s.Startup, s.Made = startup, began
 	s.reported.Began(m.Parameters)
 	s.Run = e.observe(p.key.Backend, m)
@@ -160,16 +172,16 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 		return
 	}
 	p.backoff, p.refusal, p.said = 0, "", nil
+	login := p.login(startup)
 	if e.tracker.Table().Primary == p.key.Backend {
-		login := p.login(startup)
-		e.greeted(login, m.Parameters)
-		e.retire(login)
+		if len(given) == 0 {
+			e.greeted(login, m.Parameters)
+			e.retire(login)
+		}
 		e.begins(login, m.Beginnings)
 		e.isStored(p.account(), m.Stored, began)
-	} else {
-		s.outdated = e.outdated(s, p.login(startup)) // it was told meanwhile
 	}
-	s.outdated = s.outdated || e.bygone(s)
+	s.outdated = e.outdated(s, login) || e.bygone(s) // it was told meanwhile
 	p.giveBack(s)
 }
 

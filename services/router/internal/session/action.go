@@ -91,16 +91,16 @@ func (c Condition) String() string {
 	return [...]string{"clean", "stepped", "used", "open", "broken"}[c]
 }
 
-// Action is one thing to do.
+// Action is one thing to do. Request and Token are the session's, until it is called again.
 type Action struct {
 	Op      Op
 	Slot    Slot
 	How     Condition
 	Data    []byte
-	Request route.Request
+	Request *route.Request
 	Mark    uint64
 	Wait    time.Duration
-	Token   fence.Token
+	Token   *fence.Token
 }
 
 // Grant is a connection lent to the session.
@@ -114,6 +114,9 @@ type Grant struct {
 	Reason route.Reason
 	// Replayed is the proven position of the replica at the decision.
 	Replayed lsn.Position
+	// AsOf is the latest moment, by the machine's clock, of which it is known that the replica
+	// shows everything acknowledged before; 0: none is known.
+	AsOf time.Duration
 	// Waited is the time from the request to the grant.
 	Waited time.Duration
 	// Statements is the connection's account of prepared statements; the session

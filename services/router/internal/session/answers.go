@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
-	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
 // answers is the queue of what a connection still owes: one entry per forwarded
@@ -25,6 +24,8 @@ type answers struct {
 	// changes counts the entries that change statements, openChanges those of them
 	// that were sent since the last Sync.
 	changes, openChanges [scopes]int
+	// copies counts the entries that may copy in.
+	copies int
 	// begun says that part of the front's answer has come.
 	begun bool
 	// erred says that the client has been told of an error of what the front ends, or of
@@ -40,76 +41,6 @@ type answers struct {
 	// it answers them. Which it was shows only by what comes next.
 	unsure int
 }
-
-// owed is one answer.
-type owed struct {
-	// typ is the type of the client message.
-	typ byte
-	// how says what becomes of the answer.
-	how disposition
-	// scope says which statements the message changes.
-	scope scope
-	// undoes says that name stood for was (nil: for nothing) before the message; all,
-	// if it is not nil, is what all names stood for. Of an Execute, name may be the portal's.
-	undoes bool
-	name   string
-	was    *Statement
-	all    map[string]*Statement
-	// st is the statement of a Parse or a Bind, and of a Describe of it or, if portal
-	// says so, of a portal that runs it.
-	st     *Statement
-	portal bool
-	// server is the name under which the statement of a Parse was sent: it may get
-	// another one before the answer has come.
-	server string
-	// cmds is what the statements of a Query, or that of an Execute, do to settings,
-	// as far as they have not been executed.
-	cmds []settings.Command
-	// begins says that it is a message of the session's own BEGIN.
-	begins bool
-	// part is how much of what its portal gives an Execute asks for, warns that it is a SET
-	// LOCAL outside of a transaction block: of one that the router executes itself.
-	part  portion
-	warns bool
-	// prepares are the names that the PREPAREs of a Query give, as far as they have not
-	// been executed; st is what the only one of them makes, if that is followed.
-	prepares []string
-	// drops are the names in the DEALLOCATEs of a Query, as far as they have not been executed.
-	drops []string
-	// gives is the name under which the message gives the connection a statement, unseen, or
-	// takes from it the one that it had.
-	gives string
-	had   *statementID
-	// among are the statements of a Query that the server has not been sent.
-	among *among
-	// stray is the type of a message that waits until it is known whether a copy goes on, which
-	// the entry's message asks.
-	stray byte
-	// instead is shown in place of the error that the message was made to cause.
-	instead *Problem
-}
-
-// scope says which statements a message changes, of the client or on the server.
-type scope uint8
-
-const (
-	none scope = iota
-	unnamedScope
-	namedScope
-	scopes
-)
-
-// disposition is what becomes of an answer.
-type disposition uint8
-
-const (
-	// forward: the client asked.
-	forward disposition = iota
-	// hide: the session asked for itself.
-	hide
-	// made: the server is not asked; the session answers when its turn comes.
-	made
-)
 
 // roomy is the capacity that an empty queue may keep.
 const roomy = 1 << 10
@@ -139,7 +70,7 @@ func (a *answers) last() *owed {
 	return &a.q[len(a.q)-1]
 }
 
-func (a *answers) push(o owed) {
+func (a *answers) push(o *owed) {
 	switch {
 	case a.empty():
 		a.q, a.head = a.q[:0], 0
@@ -161,10 +92,13 @@ func (a *answers) push(o owed) {
 		a.syncs++
 		a.openChanges = [scopes]int{}
 	}
+	if o.copies {
+		a.copies++
+	}
 	a.executed = o.typ == wire.Execute || a.executed && o.typ != wire.Sync && !simple(o.typ)
 	a.changes[o.scope]++
 	a.openChanges[o.scope]++
-	a.q = append(a.q, o)
+	a.q = append(a.q, *o)
 }
 
 // unsettled reports whether a sequence before the open one changes statements in
@@ -185,6 +119,9 @@ func (a *answers) leave() {
 	}
 	if o.typ == wire.Sync {
 		a.syncs--
+	}
+	if o.copies {
+		a.copies--
 	}
 	a.changes[o.scope]--
 	a.openChanges[o.scope] = min(a.openChanges[o.scope], a.changes[o.scope])
@@ -227,9 +164,12 @@ func simple(typ byte) bool { return typ == wire.Query || typ == wire.FunctionCal
 
 func ending(typ byte) bool { return typ == wire.CopyDone || typ == wire.CopyFail }
 
-// sent adds a forwarded message. Flush has no answer, and copied data belongs to
-// the request that started the copying.
-func (a *answers) sent(o owed) {
+// sent adds a forwarded message.
+func (a *answers) sent(o owed) { a.add(&o) }
+
+// add does so. Flush has no answer, and copied data belongs to the request that started
+// the copying.
+func (a *answers) add(o *owed) {
 	switch {
 	case o.typ == wire.Flush || o.typ == wire.CopyData:
 	case o.typ == wire.Sync && a.copying:
@@ -272,6 +212,16 @@ func (a *answers) answered(typ byte) bool {
 	if ends {
 		a.pop()
 	}
+	return true
+}
+
+// goesOn takes note of a DataRow, and reports whether the client has asked for rows: the usual
+// case of answered, of which there may be very many.
+func (a *answers) goesOn() bool {
+	if o := a.front(); o.how != forward || o.typ != wire.Query && o.typ != wire.Execute {
+		return false
+	}
+	a.begun, a.unsure = true, 0
 	return true
 }
 
@@ -335,8 +285,8 @@ func (a *answers) ready() bool {
 
 // failed follows the server after an error, and gives the entries it discards, the
 // failed one first. In an extended-protocol sequence it discards messages of
-// every kind up to the next Sync; a simple query's error ends at its own
-// ReadyForQuery, as does one raised by Sync itself. The result is valid until the
+// every kind up to the next Sync, but for what asks whether it does; a simple query's
+// error ends at its own ReadyForQuery, as does one raised by Sync itself. The result is valid until the
 // next push.
 func (a *answers) failed() []owed {
 	a.copying = false
@@ -345,7 +295,7 @@ func (a *answers) failed() []owed {
 		return nil
 	}
 	from := a.head
-	for !a.empty() && a.front().typ != wire.Sync {
+	for !a.empty() && a.front().typ != wire.Sync && a.front().stray == 0 {
 		a.leave()
 	}
 	a.skipping, a.erred = a.empty(), true

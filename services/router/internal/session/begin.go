@@ -21,7 +21,6 @@ func (s *Session) queryBlock(text []byte) bool {
 		return false
 	}
 	s.simpleHere()
-	s.block.portal = false
 	s.sayDone(appendComplete(s.scratch, s.runBlock(&b)))
 	return true
 }

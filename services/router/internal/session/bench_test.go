@@ -16,6 +16,7 @@ import (
 // connection, with its answer of one row: framing, the machine of states, the
 // queue of answers. The verdict and the connection are given.
 func BenchmarkRead(b *testing.B) {
+	const text = "SELECT abalance FROM pgbench_accounts WHERE aid = $1"
 	// One column: name, table, attribute, type int4, its size, modifier, format.
 	const column = "\"\x00\x01c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x17\x00\x04\xff\xff\xff\xff\x00\x00"
 	simple := []string{"RowDescription", column, "DataRow", `"1`, "CommandComplete", `"SELECT 1`, "ReadyForQuery"}
@@ -27,18 +28,18 @@ func BenchmarkRead(b *testing.B) {
 		{name: "simple", answer: simple},
 		{
 			name:   "extended",
-			sent:   []string{"Parse", "Bind", "Describe", `"P`, "Execute", "Sync"},
+			sent:   []string{"Parse", `"`, `"` + text, "Bind", "Describe", `"P`, "Execute", "Sync"},
 			answer: append([]string{"ParseComplete", "BindComplete"}, simple...),
 		},
 		{
 			name:    "prepared",
-			prepare: []string{"Parse", `"a`, `"SELECT 1`, "Describe", `"Sa`, "Sync"},
+			prepare: []string{"Parse", `"a`, `"` + text, "Describe", `"Sa`, "Sync"},
 			sent:    []string{"Bind", `"a`, "Describe", `"P`, "Execute", "Sync"},
 			answer:  append([]string{"BindComplete"}, simple...),
 		},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			sent := wire.AppendQuery(nil, "SELECT 1")
+			sent := wire.AppendQuery(nil, text)
 			if c.sent != nil {
 				sent = mustEncode(b, clientKinds, c.sent)
 			}

@@ -37,7 +37,7 @@ func (s *Session) FromClient(b []byte) int {
 			}
 			continue
 		}
-		typ, total, err := wire.Header(rest)
+		typ, total, err := wire.Request(rest)
 		if err != nil {
 			run.flush()
 			s.violation(err.Error())
@@ -285,10 +285,12 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 	var looked []byte
 	if text, ok := wire.QueryText(msg); ok && all && typ == wire.Query {
 		looked = text
-		o.drops = s.deallocates(text)
+		o.drops(s.deallocates(text))
 		o.cmds, s.verdict = s.queried(text, s.verdict)
-		o.st, followed = s.follows(text)
-		o.prepares = names(&s.verdict)
+		if o.st, followed = s.follows(text); o.st != nil {
+			s.bears(o.st)
+		}
+		o.prepares(names(&s.verdict))
 	}
 	if !followed { // otherwise it does nothing else
 		s.effects(s.verdict, o.cmds, looked)
@@ -297,7 +299,8 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		s.again, s.replayed, s.retry = s.env.Keep(msg), len(msg), true
 	}
 	if typ == wire.Query {
-		o.among, s.among = s.among, nil
+		o.precedes(s.among)
+		s.among = nil
 	}
 	s.owed.sent(o)
 	s.enter(Busy)
@@ -330,8 +333,13 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	switch {
 	case typ == wire.Terminate:
 		return s.goodbye(rest, run)
-	case s.owed.copying && !ofCopy(typ):
+	case s.isStray(typ):
 		return s.stray(typ, total, rest, all, at, run)
+	case s.extended && s.owed.copies > 0 && s.owed.syncs > 0 && !ofCopy(typ):
+		return s.wait() // until it is known whether the Syncs are answered
+	case s.doubts() && s.owed.ended() && !ofCopy(typ):
+		s.awaitAnswers(run) // if the copy has failed it may be one of them
+		return 0
 	case typ == wire.Flush && s.owed.copying:
 		return s.drop(total, rest) // ignored by the server
 	case s.extended && !s.owed.copying && s.awaitsRoom(run):
@@ -343,29 +351,7 @@ func (s *Session) whileBusy(typ byte, total int, rest, all []byte, at int, run *
 	case s.extended && !s.owed.copying:
 		return s.stream(typ, total, rest, all, at, run)
 	}
-	return s.pass(owed{typ: typ}, total, rest, all, at, run)
-}
-
-// queryInside forwards a simple query or a function call in the middle of a sequence. Nobody
-// looks into what it does, but for the names of statements.
-func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	var us []use
-	if t := s.held[s.at].statements; typ == wire.Query && (len(s.named) > 0 || len(t.sql) > 0) {
-		if len(rest) < total && total <= maxHeld {
-			return 0
-		}
-		var waits bool
-		if us, waits = s.supplyQuery(rest[:min(total, len(rest))], run); waits {
-			return 0
-		}
-	}
-	s.effects(unlooked(), nil, nil)
-	n := s.take(total, rest)
-	o := s.simple(typ)
-	o.drops, o.prepares = namesIn(us, toDeallocate), namesIn(us, toPrepare)
-	s.owed.sent(o)
-	run.add(all, at, n)
-	return n
+	return s.pass(&owed{typ: typ}, total, rest, all, at, run)
 }
 
 // awaitsRoom has the message at the head wait where too many before it are to be answered.
@@ -400,8 +386,8 @@ func (s *Session) judged(rest []byte, total int) bool {
 	if len(rest) < total {
 		return true // stream waits for the rest of it
 	}
-	_, text, types, ok := splitParse(rest[:total])
-	if !ok || len(text) > s.env.Settings().MaxText {
+	name, text, types, ok := splitParse(rest[:total])
+	if !ok || len(text) > s.env.Settings().MaxText || s.repeats(name, rest[wire.HeaderSize+len(name)+1:total]) {
 		return true
 	}
 	_, ok = s.env.Verdict(s, typed(text, types))

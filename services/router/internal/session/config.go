@@ -240,8 +240,8 @@ func (b *bound) param(n int) (value []byte, null, ok bool) {
 
 // plainTypes are the types whose values are the same in text and in binary format, or a
 // boolean: not given, so that the server takes text or boolean, text, varchar, unknown
-// and bool (pg_type).
-var plainTypes = []uint32{0, 25, 1043, 705, 16}
+// and bool, or json (pg_type).
+var plainTypes = []uint32{0, 25, 1043, 705, 16, 114}
 
 // oid gives the type of a parameter as Parse has it; 0: not given.
 func (b *bound) oid(n int) uint32 {

@@ -128,7 +128,7 @@ func lower(name string) string {
 // deallocates gives the names in the DEALLOCATEs of the text at the head, which a server is to
 // execute, in order; empty for one that is not understood.
 func (s *Session) deallocates(text []byte) []string {
-	if !s.verdict.Effects.Has(verdict.Session) || len(text) > s.env.Settings().MaxText || !s.legible(text) {
+	if s.verdict.Effects&(verdict.Session|verdict.ResetsSession) == 0 || len(text) > s.env.Settings().MaxText || !s.legible(text) {
 		return nil
 	}
 	return namesIn(s.dialect().uses(text), toDeallocate)

@@ -24,7 +24,7 @@ func TestFaults(t *testing.T) {
 	outcomes := map[string]int{}
 	for n := range *seeds {
 		seed(t, *from+n, func(r *rand.Rand) {
-			c := &writer{r: r, simple: r.IntN(2) == 0}
+			c := &writer{r: r, simple: r.IntN(2) == 0, whole: true}
 			for range 1 + r.IntN(8) {
 				c.group()
 			}

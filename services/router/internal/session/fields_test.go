@@ -20,9 +20,9 @@ var travels = map[string]map[string]string{
 		"pins": "Pin", "held": "Leases", "set": "Settings, Levels, Channels, Lost", "parsing": "- follows from set", "unfit": "- numbers of servers here: they are asked again",
 		"epoch": "Epoch", "asked": "- of a wait that begins again", "applies": "- of a wait that begins again", "interrupted": "- false at a safe point",
 		"at": "Leases: the slot of the one that is held", "verdict": "- of what is read again", "known": "- of what is read again", "problem": "- not refused",
-		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "latest": "Portals", "here": "Portals", "forgetful": "- taken for granted in a transaction",
+		"seq": "- of what is read again", "named": "Prepared", "unnamed": "Prepared", "spare": "- memory", "rows": "- memory", "latest": "Portals", "here": "Portals", "forgetful": "- taken for granted in a transaction",
 		"missing": "- nil at a safe point", "exact": "- of missing", "asking": "- false at a safe point",
-		"dim": "- follows from Lease.Used", "amending": "- of what is being answered", "sweeps": "- of what is being answered", "roams": "- of what is being answered", "retunes": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked",
+		"dim": "- follows from Lease.Used", "amending": "- of what is being answered", "sweeps": "- of what is being answered", "roams": "- of what is being answered", "retunes": "- of what is being answered", "owed": "- empty at a safe point", "blocked": "- false at a safe point", "forgetting": "- of blocked", "readies": "- of what is being answered", "discards": "- of what is being answered",
 		"extended": "- of what is being answered", "taken": "- of what is being answered", "written": "Written", "opaque": "- of what is being answered",
 		"fromClient": "- zero at a safe point", "fromServer": "- zero at a safe point", "discard": "- of fromClient", "hidden": "- of fromServer", "stepped": "Lease.Stepped, Lease.Idle", "again": "in front of the unread bytes",
 		"replayed": "- of a read that begins again", "retry": "- of a read that runs", "tried": "- of a wait that begins again", "retreating": "- false at a safe point", "doubted": "- of a read that begins again",
@@ -35,7 +35,7 @@ var travels = map[string]map[string]string{
 		"altered": "- the next connection tells it",
 	},
 	"session.held": {
-		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "indelible": "Lease.Indelible", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
+		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "indelible": "Lease.Indelible", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "replayed": "- told with every grant", "asOf": "- told with every grant", "lent": "- counts here", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
 		"reported": "- the owner's, who puts it into Lease.Reported",
 	},
 	"session.block": {
@@ -44,15 +44,15 @@ var travels = map[string]map[string]string{
 	},
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
-		"hint": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets",
-		"told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
+		"hint": "- follows from body", "hintless": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets", "drops": "- follows from body", "copies": "- follows from body",
+		"birth": "Prepared.Current; of others it begins again", "told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "depth": "Portal.Depth", "cmds": "Portal.Commands"},
 	"session.Statements": {
 		"held": "Lease.Statements", "clock": "- their order", "hold": "- of a sequence that runs", "unnamed": "Lease.Unnamed", "unnamedID": "Held.Name",
 		"sql": "Lease.Named",
 	},
-	"session.heldStatement": {"used": "- their order", "stale": "Held.Stale", "told": "Held.Params, Held.Rows"},
+	"session.heldStatement": {"used": "- their order", "stale": "Held.Stale", "told": "Held.Params, Held.Rows", "from": "Prepared.Current"},
 	"fence.State": {
 		"position": "Fence.Position", "clock": "- counts here", "settled": "Fence.Dirty, Seen.Unsettled", "written": "Fence.Dirty", "writer": "Fence.Backend, Fence.Writer",
 		"mixed": "Fence.Backend, Fence.Writer: empty", "seen": "Seen.Unsettled", "home": "Seen.Backend, Seen.Server", "timeline": "Seen.Timeline", "arrived": "- of a read that begins again",

@@ -120,7 +120,7 @@ func (s *Session) admits() bool {
 	case s.admitted == len(h.tokens):
 		return false
 	}
-	s.do(Action{Op: OpAdmit, Token: h.tokens[s.admitted]})
+	s.do(Action{Op: OpAdmit, Token: &h.tokens[s.admitted]})
 	s.enter(Settling)
 	return true
 }

@@ -179,11 +179,17 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 		return s.executeHere(here, limitOf(rest[wire.HeaderSize+len(name)+1:total]), total, run)
 	}
 	o := owed{typ: wire.Execute}
+	if ok && s.latest.is(name) {
+		o.copies = s.latest.st.copies
+	}
 	if ok && s.latest.is(name) && !s.latest.ran {
 		o.cmds, s.latest.ran = s.latest.cmds, true
-		o.prepares = names(&s.latest.st.verdict)
+		o.prepares(names(&s.latest.st.verdict))
+		if name := s.latest.st.drops; name != "" {
+			o.drops([]string{name})
+		}
 	}
-	n := s.pass(o, total, rest, all, at, run)
+	n := s.pass(&o, total, rest, all, at, run)
 	if ok && s.mayForget(name) {
 		run.build(func(b []byte) []byte { return append(b, wire.Flush, 0, 0, 0, 4) })
 		s.forgetting = true
@@ -251,9 +257,9 @@ func (s *Session) executeHere(p *portal, limit uint32, total int, run *forwardin
 		for _, name := range slices.Sorted(maps.Keys(s.named)) {
 			s.closeRaw(s.named[name], run)
 		}
-		o.all = s.named
-		if o.all == nil {
-			o.all = map[string]*Statement{}
+		o.more = &further{all: s.named}
+		if s.named == nil {
+			o.more.all = map[string]*Statement{}
 		}
 		s.named = nil
 	}

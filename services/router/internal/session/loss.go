@@ -93,7 +93,7 @@ func (s *Session) loseStatement() {
 	erred := s.owed.erred                 // there is one error for a sequence
 	syncs := s.owed.syncs
 	several := s.extended && (syncs > 1 || syncs == 1 && s.owed.open)
-	if s.opaque && !answered || several {
+	if s.opaque && !answered || several || s.extended && s.owed.asksOfStray() {
 		p := s.lostStatement()
 		p.Fatal = true
 		s.finish(&p)

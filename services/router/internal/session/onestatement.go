@@ -38,7 +38,7 @@ const (
 // read looks at the messages at the start of b.
 func (o *oneStatement) read(b []byte) reading {
 	for {
-		typ, total, err := wire.Header(b[o.size:])
+		typ, total, err := wire.Request(b[o.size:])
 		switch {
 		case err != nil || o.count == len(o.asked) || o.ran && total > 0 && typ != wire.Sync:
 			return another
@@ -82,6 +82,9 @@ func (o *oneStatement) parse(msg []byte) bool {
 		return false
 	}
 	body := msg[wire.HeaderSize+len(name)+1:]
+	if o.s.repeats(name, body) {
+		return false // it reads
+	}
 	o.parsed, o.known, o.name, o.text, o.body = true, true, name, text, body
 	return o.understood(body, len(text))
 }

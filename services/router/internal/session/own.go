@@ -96,7 +96,7 @@ func (s *Session) answerOwn(q *ownQuery) {
 		}
 		// The transaction fails on its server, too.
 		o := s.simple(wire.Query)
-		o.instead = p
+		o.more = &further{instead: p}
 		s.sendOwn(o, "EXECUTE "+noStatement)
 		return
 	}
@@ -109,9 +109,6 @@ func (s *Session) answerOwn(q *ownQuery) {
 
 // ranHere ends a simple query that the router has executed, unless it waits for a server.
 func (s *Session) ranHere() {
-	if s.block.here() {
-		s.block.portal = false
-	}
 	if s.phase == Idle {
 		s.idle()
 	}

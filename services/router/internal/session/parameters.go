@@ -99,7 +99,7 @@ func (s *Session) checkFormats(st *Statement, b *binding) *Problem {
 }
 
 // bindHere binds a statement that the router executes itself.
-func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte, run *forwarding) int {
+func (s *Session) bindHere(st *Statement, portal []byte, total int, rest, all []byte, at int, run *forwarding) int {
 	if s.owed.syncs > 0 {
 		return s.wait()
 	}
@@ -122,15 +122,24 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 		s.fail(run, p)
 		return s.drop(total, rest)
 	}
-	if st.parameters() > 0 && total <= maxHeld { // what is longer is not converted
-		s.convert(st, rest[:total], run)
-	} else if len(portal) == 0 {
-		// It takes the place of the one that the server has.
-		s.closePortal(run)
+	if st.parameters() > 0 {
+		n := s.convert(st, total, rest, all, at, run)
+		if p = s.checkFormats(st, &given); p != nil { // all of the message is there
+			s.fail(run, p)
+			return n
+		}
+		bound := st.formatted(given.results)
+		s.binds(portal, bound, nil)
+		s.owed.sent(owed{typ: wire.Bind, st: bound, how: made}) // behind what the server answers
+		return n
 	}
 	if p = s.checkFormats(st, &given); p != nil {
 		s.fail(run, p)
 		return s.drop(total, rest)
+	}
+	if len(portal) == 0 {
+		// It takes the place of the one that the server has.
+		s.closePortal(run)
 	}
 	bound := st.formatted(given.results)
 	s.binds(portal, bound, nil)
@@ -138,11 +147,14 @@ func (s *Session) bindHere(st *Statement, portal []byte, total int, rest []byte,
 	return s.drop(total, rest)
 }
 
-// convert has the server convert what a whole Bind gives for the parameters: it binds, unseen,
-// a statement that has the same ones. The portal, which fails if it is run after all, takes
-// the place of the one that the server has under its name.
-func (s *Session) convert(st *Statement, msg []byte, run *forwarding) {
-	portal, name, tail, _ := splitBind(msg)
+// convert has the server convert what a Bind gives for the parameters, and returns how many
+// bytes of it are used: it binds, unseen, a statement that has the same ones. The portal,
+// which fails if it is run after all, takes the place of the one that the server has under
+// its name.
+func (s *Session) convert(st *Statement, total int, rest, all []byte, at int, run *forwarding) int {
+	n := min(total, len(rest))
+	portal, name, tail, _ := splitBind(rest[:n])
+	head := n - len(tail) // up to the parameters
 	for _, typ := range []byte{wire.Close, wire.Parse, wire.Bind} {
 		s.owed.sent(owed{typ: typ, how: hide})
 	}
@@ -150,11 +162,13 @@ func (s *Session) convert(st *Statement, msg []byte, run *forwarding) {
 		b = appendTarget(b, wire.Close, decoy)
 		b = appendParse(b, decoy, slices.Concat(takerBody[:len(takerBody)-2], st.body[st.text+1:]))
 		b = append(b, wire.Bind)
-		b = binary.BigEndian.AppendUint32(b, uint32(len(msg)-1+len(decoy)-len(name)))
+		b = binary.BigEndian.AppendUint32(b, uint32(total-1+len(decoy)-len(name)))
 		b = append(append(b, portal...), 0)
-		b = append(append(b, decoy...), 0)
-		return append(b, tail...)
+		return append(append(b, decoy...), 0)
 	})
+	s.take(total, rest)
+	run.add(all, at+head, n-head)
+	return n
 }
 
 // shorts reads a count and that many 16-bit integers.

@@ -155,14 +155,17 @@ func (s *Session) checkBind(name []byte) *Problem {
 func (s *Session) binds(name []byte, st *Statement, cmds []settings.Command) {
 	s.here.close(name)
 	s.block.portal = s.block.portal && len(name) > 0
-	if l := &s.latest; l.st != nil && len(l.cmds) > 0 && !l.ran {
-		s.astray() // when it runs, nobody will know what it was
+	known := st != nil && len(name) <= maxName
+	if l := &s.latest; !known || !st.isHere() || l.is(name) { // otherwise the server's is still there
+		if l.st != nil && len(l.cmds) > 0 && !l.ran {
+			s.astray() // when it runs, nobody will know what it was
+		}
+		s.forgetful = s.forgetful || l.st != nil && l.st.forgets
+		l.st = nil
 	}
-	s.forgetful = s.forgetful || s.latest.st != nil && s.latest.st.forgets
-	s.latest.st = nil
 	switch {
-	case st == nil || len(name) > maxName:
-	case st.local.kind != notLocal:
+	case !known:
+	case st.isHere():
 		s.here.bind(name, st, s.set.Depth())
 	default:
 		s.latest.set(name, st, cmds)
@@ -223,6 +226,7 @@ func (s *Session) endPortals() { s.here, s.latest.st, s.forgetful = nil, nil, fa
 
 // endUnnamedPortal forgets the unnamed portal: a simple query ends it.
 func (s *Session) endUnnamedPortal() {
+	s.block.portal = false
 	s.here.close(nil)
 	if s.latest.is(nil) {
 		s.latest.st = nil

@@ -289,6 +289,7 @@ func (p *postgres) execute(stmt string, st *prepared) bool {
 			stmt = "ROLLBACK"
 		}
 		p.params.end(p.status != wire.Failed && verb == "commit")
+		clear(p.portals)
 		p.status = wire.Idle
 	case "copyin", "copyfail":
 		p.say("CopyInResponse")
@@ -387,7 +388,7 @@ func (p *postgres) copyData(typ byte, body string) {
 // error ends what runs and gives false.
 func (p *postgres) error(code, what string, hint ...string) bool {
 	p.say("ErrorResponse", append([]string{"ERROR", code, what}, hint...)...)
-	p.params.failed = true
+	p.params.failed, p.deferred = true, false
 	if p.status == wire.InTransaction {
 		p.status = wire.Failed
 	}

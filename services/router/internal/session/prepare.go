@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"crypto/sha256"
 
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -13,16 +14,16 @@ import (
 // client's sequence: a Sync would end its implicit transaction, so what is
 // injected ends with a Flush.
 
-// prepared reports whether the connection in use holds the statement, and if
-// exact, as the client knows it. If not, it begins to prepare it, and the message
+// prepared reports whether the connection in use holds the statement, no older than the
+// client's own and if exact, as the client knows it. If not, it begins to prepare it, and the message
 // that needs it must wait.
 func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 	h := s.held[s.at].statements.find(st)
 	if h == nil {
-		st.in(s.environment())
+		s.lives(st)
 		h = s.held[s.at].statements.find(st)
 	}
-	if h != nil && !h.stale && (!exact || h.told.covers(&st.told) && !h.told.contradicts(&st.told)) {
+	if h != nil && !h.stale && s.counts(s.at, st, &h.from) && (!exact || h.told.covers(&st.told) && !h.told.contradicts(&st.told)) {
 		return true
 	}
 	s.missing, s.exact = st, exact
@@ -54,7 +55,7 @@ func (s *Session) inject(run *forwarding) {
 	default:
 		s.makeRoom(run, held)
 	}
-	held.add(st)
+	held.add(st, s.origin())
 	s.owed.sent(owed{typ: wire.Parse, how: hide, st: st, scope: st.scope()})
 	run.build(func(b []byte) []byte { return appendParse(b, st.server, st.body) })
 	s.owed.sent(owed{typ: wire.Describe, how: hide, st: st})
@@ -84,15 +85,7 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 	if !all {
 		msg = msg[:wire.HeaderSize]
 	}
-	from := len(s.built)
-	s.built = append(s.built, msg...)
-	if typ == wire.RowDescription && all {
-		onlyShape(s.built[from:])
-	}
-	sum := sha256.Sum256(s.built[from:])
-	s.built = s.built[:from]
-	var d description
-	copy(d[:], sum[:])
+	d := s.descriptionOf(typ, msg, all)
 	set := func(t *told) {
 		if typ == wire.ParameterDescription {
 			t.params, t.isParams = d, true
@@ -108,6 +101,36 @@ func (s *Session) described(o *owed, typ byte, msg []byte, all bool) {
 	if o.how == forward && !o.st.raw { // one that is raw is not parsed anywhere else
 		set(&o.st.told)
 	}
+}
+
+// lastRows is the RowDescription that came last, if it is not long, and what it says: most of
+// what a client runs it runs again.
+type lastRows struct {
+	msg []byte
+	sum description
+}
+
+// maxRows is how long a RowDescription may be to be remembered, in bytes.
+const maxRows = 512
+
+// descriptionOf gives what an answer to a Describe says. all says that msg is all of it.
+func (s *Session) descriptionOf(typ byte, msg []byte, all bool) (d description) {
+	rows := typ == wire.RowDescription && all
+	if rows && bytes.Equal(msg, s.rows.msg) {
+		return s.rows.sum
+	}
+	from := len(s.built)
+	s.built = append(s.built, msg...)
+	if rows {
+		onlyShape(s.built[from:])
+	}
+	sum := sha256.Sum256(s.built[from:])
+	s.built = s.built[:from]
+	copy(d[:], sum[:])
+	if rows && len(msg) <= maxRows {
+		s.rows = lastRows{append(s.rows.msg[:0], msg...), d}
+	}
+	return d
 }
 
 // onlyShape clears what is not the shape of a RowDescription's columns ("Message
@@ -174,12 +197,12 @@ func (s *Session) elsewhere() bool {
 // the problem instead of the server's error: the server discards what follows,
 // and its transaction is aborted, as it should.
 func (s *Session) fail(run *forwarding, p *Problem) {
-	s.failAs(run, owed{typ: wire.Bind, instead: p})
+	s.failAs(run, owed{typ: wire.Bind, more: &further{instead: p}})
 }
 
 // failParse does so for a Parse, which begins by removing the unnamed statement.
 func (s *Session) failParse(run *forwarding, p *Problem, name []byte) {
-	o := owed{typ: wire.Bind, instead: p}
+	o := owed{typ: wire.Bind, more: &further{instead: p}}
 	if len(name) == 0 {
 		o.scope, o.undoes, o.was = unnamedScope, true, s.unnamed
 		s.unnamed = nil

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -212,25 +210,22 @@ func (s *Session) besides() bool {
 }
 
 // surveyPortal notes whether a message of a sequence has a portal that may be executed behind
-// it. here says that it runs what needs no server, so that it may be anywhere.
-func (s *Session) surveyPortal(typ byte, msg []byte, here bool) {
+// it: any but one without a name, of which ordinary says that there is nothing else to it. here
+// says that it runs what needs no server, so that it may be anywhere.
+func (s *Session) surveyPortal(typ byte, name []byte, ordinary, here bool) {
 	q := &s.seq
-	name, rest, ok := cutString(msg[wire.HeaderSize:])
 	if typ == wire.Bind && (here || q.bound != nil || len(s.here) > 0) {
 		if q.bound == nil {
 			q.bound = map[string]bool{}
 		}
 		q.bound[string(name)] = here
 	}
-	switch {
-	case here:
+	if here {
 		q.unused = q.unused && (typ != wire.Bind || len(name) > 0)
-	case typ == wire.Bind:
-		q.portals, q.unused = q.portals || !ok || len(name) > 0, true
-	default:
-		q.unused = false
-		q.portals = q.portals || !ok || len(name) > 0 || !bytes.Equal(rest, []byte{0, 0, 0, 0})
+		return
 	}
+	q.unused = typ == wire.Bind
+	q.portals = q.portals || !ordinary || len(name) > 0
 }
 
 // boundHere reports whether a portal runs what needs no server, bound in the sequence as far

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"maps"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -19,6 +20,15 @@ func (s *Session) statement(name []byte) *Statement {
 		return s.unnamed
 	}
 	return s.named[string(name)]
+}
+
+// repeats reports whether the client parses a statement again that is the unnamed one already,
+// and of which nothing is to be known but the verdict, that it only reads, which holds still.
+// name and body are those of the Parse.
+func (s *Session) repeats(name, body []byte) bool {
+	st := s.unnamed
+	return st != nil && len(name) == 0 && st.hintless && st.verdict.OnlyReads() && bytes.Equal(st.body, body) &&
+		st.text <= s.env.Settings().MaxText && !s.outdated(st)
 }
 
 // define notes a statement under the client's name; nil removes it.
@@ -43,11 +53,12 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 	for i := len(dropped) - 1; i >= 0; i-- {
 		o := &dropped[i]
 		own := o.typ == wire.Parse && o.how != made && o.st != nil
+		more := o.also()
 		ran := failed && i == 0
 		switch {
-		case o.all != nil:
-			s.named = o.all
-		case o.undoes && (own || o.instead != nil) && o.name == "" && ran:
+		case more.all != nil:
+			s.named = more.all
+		case o.undoes && (own || more.instead != nil) && o.name == "" && ran:
 			s.putBack("", nil) // Parse begins by removing it
 		case o.undoes:
 			s.putBack(o.name, o.was)
@@ -62,10 +73,10 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 		}
 		switch {
 		case held == nil:
-		case o.had != nil:
-			held.prepare(o.gives, *o.had)
-		case o.gives != "":
-			delete(held.sql, o.gives)
+		case more.had != nil:
+			held.prepare(more.gives, *more.had)
+		case more.gives != "":
+			delete(held.sql, more.gives)
 		case own:
 			held.remove(o.server)
 		case o.typ == wire.Close && o.how == hide && o.name != "":
@@ -80,7 +91,7 @@ func (s *Session) takeBack(dropped []owed, failed bool) {
 func (s *Session) putBack(name string, was *Statement) {
 	later := s.owed.all()
 	for i := range later {
-		if o := &later[i]; o.undoes && o.all == nil && o.name == name {
+		if o := &later[i]; o.undoes && o.also().all == nil && o.name == name {
 			o.was = was
 			return
 		}
@@ -105,7 +116,7 @@ func (s *Session) forgotten() {
 	maps.DeleteFunc(s.named, gone)
 	for i := range behind {
 		o := &behind[i]
-		maps.DeleteFunc(o.all, gone)
+		maps.DeleteFunc(o.also().all, gone)
 		if o.undoes && o.name != "" && !later[o.was] {
 			o.was = nil
 		}

@@ -126,7 +126,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 	}
 	for {
 		msg := b[q.scanned:]
-		typ, total, err := wire.Header(msg)
+		typ, total, err := wire.Request(msg)
 		switch {
 		case err != nil:
 			q.join(verdict.Unclassified())
@@ -148,16 +148,8 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				return asked
 			}
 		case wire.Bind:
-			v, ok := s.verdictOfBind(b, msg)
-			if !ok {
+			if !s.surveyBind(b, msg) {
 				return asked
-			}
-			q.join(v)
-			s.surveyPortal(typ, msg, needsNone(v))
-			if _, name, _, ok := splitBind(msg); ok {
-				if st := s.statement(name); st != nil && !st.raw {
-					q.gives = q.gives || s.givesUp(v, st.body[:st.text])
-				}
 			}
 		case wire.Describe, wire.Close:
 			kind, name, ok := splitTarget(msg)
@@ -172,10 +164,10 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 				q.join(verdict.Unclassified()) // the primary's connection has it
 			}
 		case wire.Execute:
-			name, _, ok := cutString(msg[wire.HeaderSize:])
+			name, limit, ok := cutString(msg[wire.HeaderSize:])
 			here := ok && s.boundHere(name)
 			q.own, q.others = q.own || here, q.others || !here
-			s.surveyPortal(typ, msg, here)
+			s.surveyPortal(typ, name, ok && bytes.Equal(limit, []byte{0, 0, 0, 0}), here)
 		case wire.Sync:
 			q.scanned += total
 			q.whole, q.portals = true, q.portals || q.unused
@@ -212,7 +204,11 @@ func (s *Session) surveyParse(msg []byte) bool {
 	name, text, types, ok := splitParse(msg)
 	v := verdict.Unclassified()
 	var hint *hints
-	if ok {
+	switch {
+	case !ok:
+	case !s.known && s.repeats(name, msg[wire.HeaderSize+len(name)+1:]):
+		v = s.unnamed.verdict
+	default:
 		v, ok = s.judge(text, types)
 		if !ok {
 			return false
@@ -224,6 +220,27 @@ func (s *Session) surveyParse(msg []byte) bool {
 	q.add(name, parsed{from, from + len(name), v, hint})
 	q.join(v)
 	q.gives = q.gives || s.givesUp(v, text)
+	return true
+}
+
+// surveyBind looks at a Bind, likewise.
+func (s *Session) surveyBind(b, msg []byte) bool {
+	q := &s.seq
+	portal, name, _, whole := splitBind(msg)
+	v := verdict.Unclassified()
+	var st *Statement
+	if whole {
+		st = s.statement(name)
+		var ok bool
+		if v, ok = s.verdictOfBind(b, name, st); !ok {
+			return false
+		}
+	}
+	q.join(v)
+	s.surveyPortal(wire.Bind, portal, whole, needsNone(v))
+	if st != nil && !st.raw {
+		q.gives = q.gives || s.givesUp(v, st.body[:st.text])
+	}
 	return true
 }
 
@@ -266,7 +283,9 @@ var (
 )
 
 // needsNone reports whether a verdict is that on a statement which needs no server.
-func needsNone(v verdict.Verdict) bool { return v == harmless || v == shown || v == deallocates }
+func needsNone(v verdict.Verdict) bool {
+	return v.Generation >= shown.Generation && (v == harmless || v == shown || v == deallocates)
+}
 
 // unlooked is the verdict on a text that nobody looks into: it may hold a SET as
 // well as anything else.
@@ -276,20 +295,15 @@ func unlooked() verdict.Verdict {
 	return v
 }
 
-// verdictOfBind gives the verdict on the statement that a Bind names, prepared
-// earlier in the sequence or before it. One that is not known is the server's to
+// verdictOfBind gives the verdict on the statement of the name in a Bind, prepared
+// earlier in the sequence or, as st, before it. One that is not known is the server's to
 // refuse. It reports false if the verdict has been asked for: the one that the
 // statement was prepared with holds no more.
-func (s *Session) verdictOfBind(b, msg []byte) (verdict.Verdict, bool) {
-	_, name, _, ok := splitBind(msg)
-	if !ok {
-		return verdict.Unclassified(), true
-	}
+func (s *Session) verdictOfBind(b, name []byte, st *Statement) (verdict.Verdict, bool) {
 	if p := s.seq.latest(b, name); p != nil {
 		s.seq.hint = s.seq.hint.with(p.hint)
 		return p.verdict, true
 	}
-	st := s.statement(name)
 	if st != nil {
 		s.seq.hint = s.seq.hint.with(st.hint)
 	}
@@ -332,8 +346,8 @@ func (s *Session) lasting(st *Statement) verdict.Verdict {
 
 // verdictOfParse gives the verdict on the Parse that is being sent. Most have been
 // looked at before; one that has arrived in the middle of a sequence may have to
-// be asked for. Then it reports false.
-func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
+// be asked for. Then it reports false. repeated says that the client repeats a statement.
+func (s *Session) verdictOfParse(text, types []byte, repeated bool) (verdict.Verdict, bool) {
 	if q := &s.seq; q.next < len(q.parses) {
 		q.next++
 		return q.parses[q.next-1].verdict, true
@@ -341,6 +355,9 @@ func (s *Session) verdictOfParse(text, types []byte) (verdict.Verdict, bool) {
 	if s.known {
 		s.known = false
 		return s.verdict, true
+	}
+	if repeated {
+		return s.unnamed.verdict, true
 	}
 	if l, ok := s.localOf(text); ok {
 		return l.verdict(), true

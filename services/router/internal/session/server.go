@@ -20,6 +20,7 @@ const (
 	mute          // the client gets nothing at all
 	replace       // the client gets an error made here instead
 	answer        // the client gets what the router answers instead
+	decide        // the client gets what was held back until this
 	lose          // the connection is of no further use
 )
 
@@ -87,7 +88,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 		}
 		what := lose
 		begins := s.retry && s.owed.front().begins
-		parts := s.owed.front().among
+		var parts *among
+		if more := s.owed.front().more; more != nil {
+			parts = more.among
+		}
 		if err == nil && parts != nil {
 			show(used)
 			s.precedes(parts, typ, b[used:used+n])
@@ -112,6 +116,10 @@ func (s *Session) FromServer(slot Slot, b []byte) int {
 			show(used)
 			shown = used + n
 			s.answerBehind()
+		case decide:
+			show(used)
+			shown = used + n
+			s.showReadies()
 		}
 		used += n
 		s.fromServer, s.hidden = total-n, what != pass
@@ -198,6 +206,11 @@ func whole(typ byte) bool {
 // to come.
 func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	switch typ {
+	case wire.DataRow:
+		if s.owed.goesOn() {
+			s.begunToShow()
+			return pass
+		}
 	case wire.ParameterStatus:
 		if all {
 			s.held[s.at].note(msg[wire.HeaderSize:])
@@ -231,6 +244,7 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			return s.failed(msg)
 		}
 	}
+	decides := s.probed(typ)
 	front := *s.owed.front()
 	if !s.owed.answered(typ) {
 		return lose
@@ -239,8 +253,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	case front.st == nil || typ == wire.NoticeResponse:
 	case front.typ == wire.Describe:
 		s.described(&front, typ, msg, all)
-	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
-		s.recycle(front.was)
+	case front.typ == wire.Parse && front.how == forward:
+		s.born(front.st)
+		if front.undoes && front.scope == unnamedScope {
+			s.recycle(front.was)
+		}
 	}
 	s.beganHere(&front, typ)
 	switch {
@@ -248,10 +265,18 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 		return answer
 	case front.how == hide && typ == wire.ReadyForQuery:
 		what := s.readiness(msg, all)
-		if what != lose && front.stray != 0 && s.owed.empty() {
+		switch {
+		case what == lose || front.stray == 0:
+			return what
+		case front.typ == wire.Close:
+			s.readies++
 			return mute
+		case front.typ == wire.Query && !s.owed.empty():
+			return what // one of the client's, before the copy's is known to have been answered
 		}
-		return what
+		return mute
+	case decides:
+		return decide
 	case front.how == hide:
 		return withhold
 	}
@@ -264,8 +289,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 			s.completed(&front, msg[wire.HeaderSize:])
 		}
 	case wire.PortalSuspended:
-		if len(front.cmds) > 0 { // its only row has been computed
+		if len(front.cmds) > 0 { // its only row has been computed, or some of several
 			s.ran(&front.cmds[0], nil)
+			if c, several := front.cmds[0].Doubted(); several {
+				s.ran(&c, nil)
+			}
 		}
 	}
 	return pass
@@ -297,15 +325,15 @@ func (s *Session) completed(of *owed, tag []byte) {
 			s.owed.front().cmds = of.cmds[1:]
 		}
 	}
-	if len(of.prepares) > 0 && bytes.Equal(tag, preparedTag) {
+	if more := of.more; more != nil && len(more.prepares) > 0 && bytes.Equal(tag, preparedTag) {
 		s.ranPrepare(of)
 		if of.typ == wire.Query {
-			s.owed.front().prepares = of.prepares[1:]
+			more.prepares = more.prepares[1:]
 		}
 	}
-	if len(of.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
-		s.ranDeallocate(of.drops[0])
-		s.owed.front().drops = of.drops[1:]
+	if more := of.more; more != nil && len(more.drops) > 0 && bytes.Equal(tag, deallocatedOne) {
+		s.ranDeallocate(more.drops[0])
+		more.drops = more.drops[1:]
 	}
 	s.recovered = s.recovered || bytes.Equal(tag, rolledBack)
 	s.altered = s.altered || bytes.Equal(tag, alteredRole) || bytes.Equal(tag, alteredDatabase)
@@ -404,6 +432,10 @@ func (s *Session) ready() {
 	s.forget()
 	s.letGo()
 	s.idle()
+	if s.discards && s.phase == Idle {
+		s.enter(Skipping)
+	}
+	s.discards = false
 }
 
 // note remembers a parameter the server reports, and reports whether the client

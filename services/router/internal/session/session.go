@@ -40,6 +40,10 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Parsings numbers what servers are told to parse, of all sessions.
+	Parsings() *Parsings
+	// Moment gives the time by the machine's clock (package staleness).
+	Moment() time.Duration
 	// Beginnings gives what the session's connections begin with.
 	Beginnings() Beginnings
 	// Serves reports whether the run of a server may serve a read of the session, which
@@ -136,6 +140,8 @@ type Session struct {
 	// one, to be used again.
 	named          map[string]*Statement
 	unnamed, spare *Statement
+	// rows is what rows were described as last.
+	rows lastRows
 	// latest is the portal bound last to a statement of a server's, here are those of
 	// statements that the router executes.
 	// forgetful says that a portal bound before that one may remove all prepared statements.
@@ -178,6 +184,10 @@ type Session struct {
 	altered bool
 
 	owed answers
+	// readies is how many ReadyForQuery are held back until it is known whether they are the
+	// client's, discards says that what is left of its sequence is not executed.
+	readies  int
+	discards bool
 	// blocked says that the client's next message must wait until the sequences before
 	// its own have been answered; forgetting, that it waits for the open one, too.
 	blocked, forgetting bool
@@ -252,6 +262,12 @@ type held struct {
 	by      fence.Server
 	// timeline is what a replica was proven to be on.
 	timeline lsn.Timeline
+	// replayed and asOf are what a replica was known to show when it was lent: all up to that
+	// position, and all that was acknowledged before that moment.
+	replayed lsn.Position
+	asOf     time.Duration
+	// lent is the number of what servers had been told to parse by then.
+	lent uint64
 	// statements is what it holds of prepared statements.
 	statements *Statements
 	// settings is which settings it has.
@@ -378,8 +394,8 @@ func (s *Session) acquire(r route.Request) {
 	r.Fence = s.fence.Position()
 	r.Tried = s.tried | s.unfit
 	r.Again = s.again != nil
-	s.asked = r
 	r.Shape = s.verdict.Fingerprint
-	s.do(Action{Op: OpAcquire, Request: r})
+	s.asked = r
+	s.do(Action{Op: OpAcquire, Request: &s.asked})
 	s.enter(Queued)
 }

@@ -92,7 +92,7 @@ func (s *Session) awaits(o *settings.Own) bool {
 		s.token.done, s.token.problem = true, unreadable(err)
 		return false
 	}
-	s.do(Action{Op: OpAdmit, Token: t})
+	s.do(Action{Op: OpAdmit, Token: &t})
 	s.enter(Settling)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
@@ -63,7 +64,7 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 	case typ == wire.Sync:
 		s.seq.next = len(s.seq.parses)
 	}
-	return s.pass(owed{typ: typ}, total, rest, all, at, run)
+	return s.pass(&owed{typ: typ}, total, rest, all, at, run)
 }
 
 // wait has the message at the head wait for the sequences before its own.
@@ -73,9 +74,9 @@ func (s *Session) wait() int {
 }
 
 // pass forwards a message as it is.
-func (s *Session) pass(o owed, total int, rest, all []byte, at int, run *forwarding) int {
+func (s *Session) pass(o *owed, total int, rest, all []byte, at int, run *forwarding) int {
 	n := s.take(total, rest)
-	s.owed.sent(o)
+	s.owed.add(o)
 	run.add(all, at, n)
 	return n
 }
@@ -86,7 +87,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	switch {
 	case !ok:
 		s.seq.parsed()
-		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
+		return s.pass(&owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
 	case len(name) > maxName:
 		return s.parseBlindly(len(msg), msg, all, at, run)
 	case len(name) > 0 && s.owed.unsettled(namedScope):
@@ -96,13 +97,15 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	if st := s.named[string(name)]; st != nil && (!st.raw || st.sql) {
 		return s.parseTaken(st.client, body, len(msg), run)
 	}
-	l, ok := s.localOf(text)
-	if ok && s.executes(&l) {
-		return s.parseHere(name, body, l, len(msg), run)
+	var l local
+	repeated := s.repeats(name, body)
+	if !repeated {
+		if l, ok = s.localOf(text); ok && s.executes(&l) {
+			return s.parseHere(name, body, l, len(msg), run)
+		}
 	}
-	forgets := ok && l.forgets()
 	asked := s.known
-	v, ok := s.verdictOfParse(text, types)
+	v, ok := s.verdictOfParse(text, types, repeated)
 	switch {
 	case !ok:
 		return 0
@@ -118,18 +121,22 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		}
 		s.spare = nil
 		st.set(body, len(text), s.unnamed, s.environment())
-		st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
-		held.add(st)
+		if repeated {
+			st.verdict, st.hintless = v, true
+		} else {
+			s.learn(st, text, v, &l)
+		}
+		held.add(st, s.bears(st))
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	}
 	if st := s.named[string(name)]; st != nil { // the server says that it is there
-		return s.pass(owed{typ: wire.Parse}, len(msg), msg, all, at, run)
+		return s.pass(&owed{typ: wire.Parse}, len(msg), msg, all, at, run)
 	}
 	st := &Statement{}
 	st.set(body, len(text), nil, s.environment())
-	st.verdict, st.forgets, st.cmds, st.hint = v, forgets, s.commands(text, v), s.hintsOf(text)
+	s.learn(st, text, v, &l)
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	if held.find(st) == nil {
@@ -141,9 +148,16 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	s.define(st.client, st)
 	s.owed.sent(o)
-	held.add(st)
+	held.add(st, s.bears(st))
 	run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
 	return len(msg)
+}
+
+// learn notes what is known of a statement that a server is to parse by its text, which l is
+// if the router could execute it.
+func (s *Session) learn(st *Statement, text []byte, v verdict.Verdict, l *local) {
+	st.verdict, st.cmds, st.hint, st.hintless = v, s.commands(text, v), s.hintsOf(text), !sqltoken.MayHint(text)
+	st.forgets, st.drops, st.copies = l.forgets(), l.name, v.Kind != verdict.Read && mayCopyIn(text)
 }
 
 // decoy is the name of a statement that is parsed only to be taken.
@@ -182,7 +196,7 @@ func (s *Session) takeDecoy(name string, run *forwarding) {
 	s.seq.parsed()
 	s.owed.sent(owed{typ: wire.Close, how: hide})
 	s.owed.sent(owed{typ: wire.Parse, how: hide})
-	s.owed.sent(owed{typ: wire.Parse, instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}})
+	s.owed.sent(owed{typ: wire.Parse, more: &further{instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}}})
 	run.build(func(b []byte) []byte {
 		b = appendTarget(b, wire.Close, decoy)
 		return appendParse(b, decoy, rollback)
@@ -218,7 +232,7 @@ func (s *Session) parseBlindly(total int, rest, all []byte, at int, run *forward
 		o = owed{typ: wire.Parse, st: st, scope: scope, undoes: true, name: st.client, was: s.statement(name)}
 		s.define(st.client, st)
 	}
-	return s.pass(o, total, rest, all, at, run)
+	return s.pass(&o, total, rest, all, at, run)
 }
 
 // bindMessage translates a Bind, which may be of any length.
@@ -241,9 +255,9 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 	case st == nil:
 		s.binds(portal, nil, nil)
 		s.effects(verdict.Unclassified(), nil, nil) // something prepared with SQL, if it is there
-		return s.pass(owed{typ: wire.Bind}, total, rest, all, at, run)
+		return s.pass(&owed{typ: wire.Bind}, total, rest, all, at, run)
 	case st.local.kind != notLocal:
-		return s.bindHere(st, portal, total, rest, run)
+		return s.bindHere(st, portal, total, rest, all, at, run)
 	case s.unequipped(st) && s.awaitsEnd(run):
 		return 0
 	case s.unequipped(st) && s.failing():
@@ -274,7 +288,7 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 	s.binds(portal, st, cmds)
 	o := owed{typ: wire.Bind, st: st}
 	if st.raw || st.server == "" {
-		return s.pass(o, total, rest, all, at, run)
+		return s.pass(&o, total, rest, all, at, run)
 	}
 	s.owed.sent(o)
 	n := min(total, len(rest))
@@ -315,7 +329,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	o := owed{typ: wire.Describe}
 	switch {
 	case !ok || kind != 'S' && kind != 'P':
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	case kind == 'P':
 		here := s.here.find(name)
 		switch {
@@ -330,7 +344,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 		case s.latest.is(name):
 			o.st, o.portal = s.latest.st, true
 		}
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	case s.inDoubt(name):
 		return s.wait()
 	}
@@ -353,7 +367,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 			s.equipInside(st, run)
 		}
 		o.st = nil
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	case st.local.shows() && s.status == wire.Failed:
 		s.fail(run, &aborted)
 		return len(msg)
@@ -363,7 +377,7 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	case !s.prepared(st, s.at == ReplicaSlot, run):
 		return 0
 	case st.server == "":
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	}
 	s.owed.sent(o)
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Describe, st.server) })
@@ -384,7 +398,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 				s.latest.st = nil
 			}
 		}
-		return s.pass(owed{typ: wire.Close}, len(msg), msg, all, at, run)
+		return s.pass(&owed{typ: wire.Close}, len(msg), msg, all, at, run)
 	case len(name) > 0 && s.owed.unsettled(namedScope):
 		return s.wait()
 	}
@@ -408,7 +422,7 @@ func (s *Session) closeMessage(msg, all []byte, at int, run *forwarding) int {
 		s.define(o.name, nil)
 	}
 	if o.how == forward {
-		return s.pass(o, len(msg), msg, all, at, run)
+		return s.pass(&o, len(msg), msg, all, at, run)
 	}
 	s.answerHere(o, run)
 	return len(msg)

@@ -151,7 +151,7 @@ func (w *world) act(a session.Action, data []byte) {
 	case session.OpJudge:
 		w.question = data
 	case session.OpAcquire:
-		r := a.Request
+		r := *a.Request
 		w.queued = &r
 	case session.OpWithdraw:
 		w.question, w.queued, w.awaiting = nil, nil, false

@@ -12,6 +12,9 @@ type writer struct {
 	ids int
 	// simple leaves the extended protocol out.
 	simple bool
+	// whole says that data which is copied in has no Sync in it, and an end: what has become of
+	// it would not be known otherwise where a connection is lost.
+	whole bool
 	// once says that the unnamed statement may be one that runs only once.
 	once bool
 	out  []byte
@@ -324,6 +327,22 @@ func (c *writer) data() {
 	}
 }
 
+// mixed is data with Syncs in it, which may go on with anything where its end should be.
+func (c *writer) mixed() {
+	for range 1 + c.r.IntN(5) {
+		switch c.r.IntN(6) {
+		case 0:
+			c.send("CopyData", "bad")
+		case 1, 2:
+			c.send("Sync")
+		case 3:
+			c.send([]string{"Flush", "CopyDone", "CopyFail"}[c.r.IntN(3)])
+		default:
+			c.send("CopyData", "data")
+		}
+	}
+}
+
 func (c *writer) sequence() {
 	c.once = true
 	for range 1 + c.r.IntN(4) {
@@ -351,6 +370,10 @@ func (c *writer) sequence() {
 			early := c.r.IntN(2) == 0
 			if early {
 				c.send("Sync") // as libpq does, before it knows that data is wanted
+			}
+			if !c.whole && c.r.IntN(3) == 0 {
+				c.mixed()
+				break
 			}
 			c.data()
 			if early {

@@ -37,6 +37,19 @@ func Locally(names []string) (c Command, ok bool) {
 	return c, true
 }
 
+// Doubted gives the command in the place of one of which not all of several changes may have been
+// made, until the end of the transaction.
+func (c *Command) Doubted() (out Command, ok bool) {
+	if c.Kind != Local || len(c.Changes) < 2 {
+		return Command{}, false
+	}
+	var names []string
+	for i := range c.Changes {
+		names = append(names, c.Changes[i].Name)
+	}
+	return Locally(names)
+}
+
 // Roams reports whether a table that is made behind one of the commands may be a temporary
 // one, by a search_path that is not known.
 func Roams(cs []Command) bool {
