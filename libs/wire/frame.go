@@ -39,6 +39,23 @@ func Header(b []byte) (typ byte, total int, err error) {
 	return b[0], 1 + int(n), nil
 }
 
+// MaxSmall bounds the length word of the messages of a client that have no need to be long
+// (PQ_SMALL_MESSAGE_LIMIT of PostgreSQL's postgres.c, which is not documented): a server ends
+// the connection at the header of a longer one.
+const MaxSmall = 10000
+
+// Request reads the header of a client's message, as Header does.
+func Request(b []byte) (typ byte, total int, err error) {
+	typ, total, err = Header(b)
+	if total > 1+MaxSmall {
+		switch typ {
+		case Close, Describe, Execute, Flush, Sync, Terminate, CopyDone, CopyFail:
+			return typ, 0, &Error{Type: typ, Length: uint32(total - 1)}
+		}
+	}
+	return typ, total, err
+}
+
 // QueryText gives the statement text of a whole Query message, without its
 // terminator. ok is false if the text is not terminated exactly at the end.
 func QueryText(msg []byte) (text []byte, ok bool) {

@@ -60,6 +60,22 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// Messages that have no need to be long are refused by their headers, as by a server.
+func TestRequest(t *testing.T) {
+	for typ, small := range map[byte]bool{
+		Query: false, Parse: false, Bind: false, FunctionCall: false, CopyData: false,
+		Close: true, Describe: true, Execute: true, Flush: true, Sync: true, Terminate: true, CopyDone: true, CopyFail: true,
+	} {
+		if _, total, err := Request([]byte{typ, 0, 0, MaxSmall >> 8, MaxSmall & 0xff}); total != 1+MaxSmall || err != nil {
+			t.Errorf("%q of the greatest length: %d, %v", typ, total, err)
+		}
+		_, total, err := Request([]byte{typ, 0, 0, (MaxSmall + 1) >> 8, (MaxSmall + 1) & 0xff})
+		if refused := total == 0 && err != nil; refused != small {
+			t.Errorf("%q beyond it: %d, %v", typ, total, err)
+		}
+	}
+}
+
 func FuzzHeader(f *testing.F) {
 	f.Add([]byte{'Q', 0, 0, 0, 4})
 	f.Fuzz(func(t *testing.T, b []byte) {

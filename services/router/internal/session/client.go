@@ -37,7 +37,7 @@ func (s *Session) FromClient(b []byte) int {
 			}
 			continue
 		}
-		typ, total, err := wire.Header(rest)
+		typ, total, err := wire.Request(rest)
 		if err != nil {
 			run.flush()
 			s.violation(err.Error())

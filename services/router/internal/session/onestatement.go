@@ -38,7 +38,7 @@ const (
 // read looks at the messages at the start of b.
 func (o *oneStatement) read(b []byte) reading {
 	for {
-		typ, total, err := wire.Header(b[o.size:])
+		typ, total, err := wire.Request(b[o.size:])
 		switch {
 		case err != nil || o.count == len(o.asked) || o.ran && total > 0 && typ != wire.Sync:
 			return another

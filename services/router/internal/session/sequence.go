@@ -126,7 +126,7 @@ func (s *Session) survey(b []byte, anyway bool) outcome {
 	}
 	for {
 		msg := b[q.scanned:]
-		typ, total, err := wire.Header(msg)
+		typ, total, err := wire.Request(msg)
 		switch {
 		case err != nil:
 			q.join(verdict.Unclassified())
