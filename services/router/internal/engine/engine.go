@@ -303,6 +303,9 @@ func (e *Engine) everySecond() {
 	e.watchSilent()
 	e.settleServers()
 	e.metrics.gauges(e)
+	if len(e.stranded) > 0 {
+		e.probe.look()
+	}
 	e.retryStranded()
 	e.lookAgain()
 	e.probe.start()

@@ -57,7 +57,7 @@ var others = map[string]bool{
 	"Live.Greeting": true, "Live.Canceled": true, "Live.Leaving": true, "Live.WaitedMicros": true, "Fence.Backend": true, "Fence.Writer": true,
 	"Fence.Seen": true, "Seen.Backend": true, "Seen.Server": true, "Seen.Timeline": true, "Seen.Unsettled": true,
 	"Lease.Idle": true, "Lease.Backend": true, "Lease.Address": true, "Lease.Run": true, "Lease.PID": true, "Lease.Secret": true,
-	"Lease.Parameters": true, "Lease.Reported": true, "Lease.AgeMicros": true, "Lease.Replica": true, "Lease.Spare": true, "Lease.Begins": true, "Lease.Stored": true,
+	"Lease.Parameters": true, "Lease.Reported": true, "Lease.AgeMicros": true, "Lease.Replica": true, "Lease.Spare": true, "Lease.Begins": true, "Lease.Stored": true, "Lease.Given": true, "Lease.Standby": true,
 	"Begins.IdleInTransaction": true, "Begins.Transaction": true, "Begins.Isolation": true, "Begins.SearchPath": true,
 	"Live.Skipping":   true, // TestSkippingTravels
 	"Fence.Aside":     true, // TestWhatWasReadAsideTravels
