@@ -150,6 +150,9 @@ type Prepared struct {
 	Raw bool `json:"raw,omitempty"`
 	// SQL says that it was prepared with PREPARE, whose text it has.
 	SQL bool `json:"sql,omitempty"`
+	// Current says that what the leased connection holds of it is not older than the client
+	// knows it.
+	Current bool `json:"current,omitempty"`
 	// Closed says that no name stands for it any longer: only a portal runs it.
 	Closed bool `json:"closed,omitempty"`
 }
@@ -240,6 +243,10 @@ type Lease struct {
 	Secret []byte `json:"secret"`
 	// Parameters are what the server reported when the connection was made.
 	Parameters []Parameter `json:"parameters,omitempty"`
+	// Given are those of its parameters that it was given as a connection to a replica, to
+	// answer like the primary; Standby says that its server was in recovery then.
+	Given   []Parameter `json:"given,omitempty"`
+	Standby bool        `json:"standby,omitempty"`
 	// Reported is what it has reported since of those that decide how values look and how
 	// strings are read: the last value of each.
 	Reported []Parameter `json:"reported,omitempty"`

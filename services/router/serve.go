@@ -69,6 +69,7 @@ func serve(ctx context.Context, env *service.Env) error {
 		return errors.Join(err, <-running)
 	}
 	paper.AwaitVerdicts(ctx, news.WarmUpTime)
+	paper.AwaitTopology(ctx, 2*env.Config.Health.Timeout.D())
 	socket, err := env.Claim.Listen()
 	if err != nil {
 		loop.Stop(0)

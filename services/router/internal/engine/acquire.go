@@ -149,6 +149,10 @@ func (e *Engine) kept(c *client, r *route.Request) *server {
 	if s.Run == e.tracker.Run(b) && route.Eligible(e.tracker.Table(), r, b) {
 		return s
 	}
+	if t := e.tracker.Table(); !r.ReadOnly && (b == t.Primary || t.Backends[b].Role == route.RolePrimary) {
+		s.broken = true // it was promoted, and waiting for it to catch up is in vain
+		return nil
+	}
 	if r.AllToPrimary || r.Tried.Has(b) || !e.tracker.Table().Backends[b].Healthy {
 		return nil
 	}
@@ -179,15 +183,11 @@ func (e *Engine) strays(c *client, r *route.Request) bool {
 
 // superseded reports whether the session has been on a timeline that the primary which is
 // known here has not reached: another server has been promoted, of which there is no news
-// yet. What the router has read from that primary itself is such news.
+// yet, or none at all since this router was started. What the router has read from that primary
+// itself is such news.
 func (e *Engine) superseded(c *client) bool {
-	now, been := e.timeline(), max(c.s.Fence().Position().Timeline, c.newest)
-	if now == 0 || been <= now {
-		return false
-	}
-	p, primary := &e.probe, e.tracker.Table().Primary
-	known := primary != route.None && p.server == fence.Server{Backend: primary, Run: e.tracker.Run(primary)}
-	return !known || p.position.Timeline < been
+	been := max(c.s.Fence().Position().Timeline, c.newest)
+	return been > e.timeline() && been > e.probe.seen()
 }
 
 func (e *Engine) reasonFor(s *server, r *route.Request) route.Reason {
@@ -242,7 +242,7 @@ func (e *Engine) hand(c *client, s *server, why route.Reason) {
 	c.s.Granted(&session.Grant{
 		Slot: slot, Backend: b, Server: fence.Server{Backend: b, Run: s.Run},
 		Name: e.servers[b].name, Role: role, Reason: why,
-		Replayed: table.Backends[b].Replayed, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
+		Replayed: table.Backends[b].Replayed, AsOf: table.Backends[b].AsOf, Waited: e.now.Sub(c.wait.since), Parameters: s.params,
 		Statements: &s.statements, Settings: &s.Settings, Reported: &s.reported,
 	})
 }
@@ -278,6 +278,9 @@ func (e *Engine) queue(c *client, p *site, fill bool) {
 // strand makes a session wait for a primary to appear.
 func (e *Engine) strand(c *client) {
 	e.leaveBehind(c)
+	if e.probe.seen() == 0 {
+		e.probe.look()
+	}
 	if !c.wait.stranded {
 		c.wait.stranded = true
 		e.stranded = append(e.stranded, c)

@@ -161,7 +161,7 @@ func (e *Engine) complainOf(p *site, u *unlike) {
 // have begun with what it was.
 func (s *server) takeStock() {
 	p := s.site
-	if s.broken || p.key.Backend != p.e.tracker.Table().Primary {
+	if s.broken || len(s.given) > 0 || p.key.Backend != p.e.tracker.Table().Primary {
 		return
 	}
 	now, differs := s.reported.Over(s.params, s.Settings != (settings.Hash{}))
@@ -175,31 +175,55 @@ func (s *server) takeStock() {
 }
 
 // outdated reports whether a connection to a replica answers otherwise than the primary does
-// by now: other values were given to it, and it has not reported the same by itself.
+// by now: other values were given to it, and it has not reported the same by itself. One that
+// was given any before its server became the primary is so for good: the server's own count now.
 func (e *Engine) outdated(s *server, l upstream.Login) bool {
+	if s.site.key.Backend == e.tracker.Table().Primary {
+		return len(s.given) > 0
+	}
 	want := e.shaping(l)
 	return len(want) > 0 && !slices.Equal(s.given, want) && !slices.Equal(shapingOf(s.params, upstream.DecodeStartup(l.Startup)), want)
 }
 
-// retire closes the login's connections to replicas that are outdated, those that are lent
-// when they come back. Where the values were not taken, the new ones may be.
+// retire closes the login's connections that are outdated, those that are lent when they come
+// back. Where the values were not taken, the new ones may be.
 func (e *Engine) retire(l upstream.Login) {
 	for i := range e.servers {
 		p := e.pools[poolKey{Backend: i, User: l.User, Database: l.Database}]
-		if p == nil || i == e.tracker.Table().Primary {
+		if p == nil {
 			continue
 		}
 		if a, ok := p.unlike[l.Startup]; ok && a.parameter.Name != "" && !slices.Contains(e.greetings[l], a.parameter) {
 			delete(p.unlike, l.Startup)
 		}
 		for _, s := range p.all() {
-			if s.Startup != l.Startup || !e.outdated(s, l) {
-				continue
+			if s.Startup == l.Startup {
+				s.retire()
 			}
-			if s.outdated = true; p.DropIdle(s) {
-				p.forget(s)
-				e.refill(p)
-			}
+		}
+	}
+}
+
+// retire closes the connection if it is outdated and nobody has it.
+func (s *server) retire() {
+	p := s.site
+	if s.closed || !p.e.outdated(s, p.login(s.Startup)) {
+		return
+	}
+	if s.outdated = true; p.DropIdle(s) {
+		p.forget(s)
+		p.e.refill(p)
+	}
+}
+
+// retireAll retires all connections to a server that has become the primary.
+func (e *Engine) retireAll(backend int) {
+	for k, p := range e.pools {
+		if k.Backend != backend {
+			continue
+		}
+		for _, s := range p.all() {
+			s.retire()
 		}
 	}
 }

@@ -216,3 +216,51 @@ func TestReplicasFollowTheReloadedPrimary(t *testing.T) {
 		return true
 	})
 }
+
+// A replica is promoted: its connections that have been given the former primary's values are not
+// lent beside those that are made from then on and have its own.
+func TestAPromotedServersConnectionsAreAlike(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	e := startEngine(t, cluster)
+	writer, reader := joinSession(t, e, "writes"), joinSession(t, e, "reads")
+	read, write := wire.AppendQuery(nil, "SELECT 1"), wire.AppendQuery(nil, "UPDATE nothing SET a = 1")
+	writer.exchange(write)
+	for range 3 {
+		reader.exchange(read)
+	}
+	before := onLoop(t, e, func() map[*server]bool {
+		out := map[*server]bool{}
+		for _, s := range onReplica(e) {
+			out[s] = len(s.given) > 0
+		}
+		return out
+	})
+	if len(before) == 0 {
+		t.Fatal("there is no connection to the replica")
+	}
+	for _, given := range before {
+		if !given {
+			t.Error("a connection to the replica was given nothing: nothing is proven")
+		}
+	}
+	// It is configured otherwise than the former one.
+	executeAs(t, cluster.Replica(1).SuperDSN(), "ALTER SYSTEM SET TimeZone = 'Etc/GMT-9'")
+	executeAs(t, cluster.Replica(1).SuperDSN(), "SELECT pg_reload_conf()")
+	promoted := cluster.Replica(1)
+	if err := cluster.Promote(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	e.Topology(leads(promoted.Name, 1, 2))
+	for range 3 {
+		writer.exchange(write)
+		reader.exchange(read)
+	}
+	onLoop(t, e, func() bool {
+		for _, s := range onReplica(e) {
+			if before[s] || len(s.given) > 0 || !slices.Contains(s.params, handoff.Parameter{Name: "TimeZone", Value: "Etc/GMT-9"}) {
+				t.Errorf("a connection was given %v and reports %v", s.given, s.params)
+			}
+		}
+		return true
+	})
+}

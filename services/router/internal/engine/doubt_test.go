@@ -3,12 +3,14 @@ package engine
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/pgpilot/pgpilot/libs/bus"
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/handoff/handofftest"
 	"github.com/pgpilot/pgpilot/libs/lab"
@@ -16,6 +18,7 @@ import (
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
+	"github.com/pgpilot/pgpilot/services/router/internal/session"
 	"github.com/pgpilot/pgpilot/services/router/internal/topology"
 	"github.com/pgpilot/pgpilot/services/router/internal/upstream"
 )
@@ -64,6 +67,36 @@ func TestASessionThatKnowsOfAPromotion(t *testing.T) {
 				}
 				e.Topology(leads("promoted", 2, 2))
 				awaitOnLoop(t, e, "it waits for the promoted server", func() bool { at, _ := waits(); return at == 1 })
+			})
+		}
+	}
+}
+
+// It is so, too, where nobody tells who the primary is: a router that has just started takes the
+// configured one for it, and asks that one itself.
+func TestASessionThatKnowsOfAPromotionWithoutNews(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	for name, timeline := range map[string]lsn.Timeline{"it has been promoted": 1, "another one was promoted": 2} {
+		for what, of := range map[string]handoff.Fence{
+			"by its fence":           {Position: lsn.Position{Timeline: timeline, LSN: 200}},
+			"by who has answered it": {Dirty: true, Backend: "promoted", Writer: lsn.Incarnation{SystemID: 7, Timeline: timeline, Postmaster: 1, Children: 1}},
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				e := startEngine(t, cluster, func(c *config.Config) { c.Failover.Wait = config.Duration(time.Second) })
+				theirs, ours := handofftest.Ends(t)
+				rec := &handoff.Record{
+					Session: "s", User: lab.User, Database: lab.Database, Protocol: 3 << 16, Cancel: handoff.CancelKey{PID: 7, Secret: []byte{1, 2, 3, 4}},
+					Live: &handoff.Live{Status: "I", Fence: of}, Unread: wire.AppendQuery(nil, "INSERT INTO nothing VALUES (1)"),
+				}
+				onLoop(t, e, func() bool { e.commence(&arrival{rec: rec, fds: []int{ours}}); return true })
+				p := &peer{t: t, fd: theirs, buf: make([]byte, 64<<10)}
+				if timeline == 1 {
+					p.untilReady()
+					return
+				}
+				if said := p.end(); !strings.Contains(said, "C57P03\x00") || strings.Contains(said, "INSERT 0 1") {
+					t.Errorf("it ends with %q", said)
+				}
 			})
 		}
 	}
@@ -220,5 +253,35 @@ func TestAConnectionThatReadsStringsOtherwise(t *testing.T) {
 		} else {
 			was = now
 		}
+	}
+}
+
+// In session mode a session keeps its connection to a replica until that is none any more: from
+// then on it would only be in the way of reads on other replicas.
+func TestASessionLeavesAReplicaThatIsPromoted(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	e := startEngine(t, cluster, func(c *config.Config) { c.Pool.Mode = config.Session })
+	p := joinSession(t, e, "s")
+	read := wire.AppendQuery(nil, "SELECT 1")
+	p.exchange(read)
+	held := func() *server { return e.clients["s"].conns[session.ReplicaSlot] }
+	if onLoop(t, e, held) == nil {
+		t.Fatal("the session holds no connection to the replica")
+	}
+	if err := cluster.Promote(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	e.Topology(leads(cluster.Primary().Name, 1, 2))
+	promoted := observe(t, cluster.Primary(), bus.Primary)
+	promoted.Incarnation.Timeline = 2
+	e.Lag(promoted)
+	p.exchange(read)
+	p.exchange(read)
+	if s := onLoop(t, e, held); s != nil {
+		t.Errorf("the session still holds a connection to %s as to a replica", cluster.Primary().Name)
+	}
+	p.exchange(wire.AppendQuery(nil, "UPDATE nothing SET a = 1"))
+	if n := onLoop(t, e, func() int32 { return e.tracker.Table().Backends[1].Held }); n != 1 {
+		t.Errorf("%d connections to the promoted server are held", n)
 	}
 }

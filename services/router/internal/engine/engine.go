@@ -95,6 +95,8 @@ type Engine struct {
 	barrier barrier
 	// clock is the machine's, by which it is known how old what replicas show is.
 	clock staleness.Clock
+	// parsings numbers what servers are told to parse.
+	parsings session.Parsings
 
 	cache   *cache.Cache
 	scanner *sqltoken.Scanner
@@ -301,6 +303,9 @@ func (e *Engine) everySecond() {
 	e.watchSilent()
 	e.settleServers()
 	e.metrics.gauges(e)
+	if len(e.stranded) > 0 {
+		e.probe.look()
+	}
 	e.retryStranded()
 	e.lookAgain()
 	e.probe.start()

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -10,6 +12,12 @@ import (
 
 // Settings implements session.Env.
 func (c *client) Settings() *session.Settings { return c.settings }
+
+// Parsings implements session.Env.
+func (c *client) Parsings() *session.Parsings { return &c.e.parsings }
+
+// Moment implements session.Env.
+func (c *client) Moment() time.Duration { return c.e.clock.Now() }
 
 // Token implements session.Env.
 func (c *client) Token(s *session.Session, _ lsn.Position) string {

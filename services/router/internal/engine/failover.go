@@ -69,6 +69,7 @@ func (e *Engine) primaryMoved(was int) {
 		}
 		e.abandon(i)
 	}
+	e.retireAll(now)
 	e.lastPrimary = now
 }
 

@@ -24,6 +24,7 @@ func (s *server) lease(l *handoff.Lease) {
 	l.Backend, l.Address = site.name, site.address
 	l.Run = e.incarnation(fence.Server{Backend: s.site.key.Backend, Run: s.Run})
 	l.PID, l.Secret, l.Parameters, l.Reported = s.pid, s.secret, s.params, s.reported.Since()
+	l.Given, l.Standby = s.given, s.standby
 	if b := e.beginnings[upstream.Login{User: s.site.key.User, Database: s.site.key.Database, Startup: s.Startup}].read; b != nil {
 		begins := handoff.Begins(*b)
 		l.Begins = &begins
@@ -218,9 +219,13 @@ func (e *Engine) takeLeases(c *client, rec *handoff.Record, fds []int) (a sessio
 	return a, nil
 }
 
-// unwelcome says why a spare connection is of no use here: the server has as many as it may
-// have, or it has ended this one on the way, when nobody watched it.
-func (e *Engine) unwelcome(backend, fd int) error {
+// unwelcome says why a spare connection is of no use here: it is to a standby that is taken for the
+// primary here, the server has as many as it may have, or it has ended this one on the way, when
+// nobody watched it.
+func (e *Engine) unwelcome(l *handoff.Lease, backend, fd int) error {
+	if l.Standby && backend == e.tracker.Table().Primary {
+		return fmt.Errorf("take spare connection over: %s: %w", e.servers[backend].name, errDemoted)
+	}
 	if e.crowded(backend) {
 		return fmt.Errorf("take spare connection over: %s has no room for it", e.servers[backend].name)
 	}
@@ -237,7 +242,7 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 		return nil, fmt.Errorf("take connection over: %s is no server of this router any more", l.Backend)
 	}
 	if l.Spare {
-		if err := e.unwelcome(i, fd); err != nil {
+		if err := e.unwelcome(l, i, fd); err != nil {
 			return nil, err
 		}
 	}
@@ -249,13 +254,15 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	s.statements.Unpack(l)
 	s.Settings = settings.Hash{}
 	copy(s.Settings[:], l.Settings)
-	s.outdated, s.soiled = e.bygone(s), l.Idle && l.Used
+	s.given, s.standby, s.soiled = l.Given, l.Standby, l.Idle && l.Used
+	// What is held of a standby goes on; nobody else gets it as a connection to the primary.
+	s.outdated = e.bygone(s) || e.outdated(s, c.login) || s.standby && i == e.tracker.Table().Primary
 	if err := s.open(e, fd, s, poll.In); err != nil {
 		return nil, err
 	}
 	p.Pool.Adopt()
 	p.servers[s] = struct{}{}
-	if i == e.tracker.Table().Primary {
+	if i == e.tracker.Table().Primary && !l.Standby && len(l.Given) == 0 {
 		e.meets(c.login, l)
 	}
 	if l.Idle {

@@ -60,6 +60,7 @@ func spareConnectionsThatArrive(t *testing.T, cluster *lab.Cluster) {
 			}
 		}, false},
 		{"it is of an earlier run of its server", func(l *handoff.Lease, _ int) { l.Run.Postmaster-- }, false},
+		{"its server is a standby, and is taken for the primary here", func(l *handoff.Lease, _ int) { l.Standby = true }, false},
 		{"its server is not known here", func(l *handoff.Lease, _ int) { l.Backend = "another" }, false},
 		{"its server has another address here", func(l *handoff.Lease, _ int) { l.Address = "127.0.0.1:1" }, false},
 	} {
@@ -352,5 +353,52 @@ func whoTakesSpareConnectionsAlong(t *testing.T, cluster *lab.Cluster) {
 	st.haveMoved(len(peers))
 	if got["works"] != 2 || got["rests"] != 0 {
 		t.Errorf("spare connections leave with the sessions as in %v", got)
+	}
+}
+
+// What has been made to a replica says so on its way, and what was given to it.
+func whatAConnectionToAReplicaIs(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	p := joinSession(t, st.Engine, "x")
+	p.exchange(wire.AppendQuery(nil, "SELECT 1"))
+	replicas := 0
+	st.on(func() {
+		c := st.clients["x"]
+		for _, s := range st.idleFor(c, true, handoff.MaxFDs-1) {
+			l, replica := s.idleLease(c), s.site.key.Backend != st.tracker.Table().Primary
+			if replica {
+				replicas++
+			}
+			if l.Standby != replica || (len(l.Given) > 0) != replica {
+				t.Errorf("a connection to %s is leased with standby %v, given %v", l.Backend, l.Standby, l.Given)
+			}
+			s.site.giveBack(s)
+		}
+	})
+	if replicas == 0 {
+		t.Error("there is no connection to the replica")
+	}
+}
+
+// A session holds a connection to a standby that is taken for the primary where it arrives: it
+// keeps it, and nobody gets it after it.
+func whatIsHeldOfAStandby(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	p := joinSession(t, st.Engine, "x")
+	p.exchange(wire.AppendQuery(nil, "BEGIN"))
+	held := p.pid()
+	m := st.leaves("x")
+	st.answer(m, handoff.TypeAck)
+	rec := st.record(m)
+	for i := range rec.Live.Leases {
+		rec.Live.Leases[i].Standby = true
+	}
+	st.Adopt(rec, m.FDs, st.opts.Way())
+	if got := p.pid(); got != held {
+		t.Errorf("its transaction goes on with server process %s instead of %s", got, held)
+	}
+	p.exchange(wire.AppendQuery(nil, "COMMIT"))
+	if p.pid() == held {
+		t.Error("the connection is lent again")
 	}
 }

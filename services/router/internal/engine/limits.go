@@ -72,13 +72,13 @@ func (e *Engine) closeIdle(backend int) bool {
 
 // starving gives a pool of the server, other than p, that waits for its first
 // connection while there is no room and none will be by itself, nil for none: it gets the
-// place of the next one that p gives up.
+// place of the next one that p gives up. One that the server has just refused could not use it.
 func (e *Engine) starving(p *site) *site {
 	if !e.full(p.key.Backend) {
 		return nil
 	}
 	for k, q := range e.pools {
-		if k.Backend == p.key.Backend && q != p && q.Size() == 0 && q.Wants() {
+		if k.Backend == p.key.Backend && q != p && q.Size() == 0 && !q.retry.Active() && q.Wants() {
 			return q
 		}
 	}
@@ -90,7 +90,7 @@ func (e *Engine) starving(p *site) *site {
 func (p *site) missed(since time.Time) bool {
 	full := p.e.full(p.key.Backend)
 	for k, q := range p.e.pools {
-		if q != p && (k.Backend != p.key.Backend || !full || q.Size() >= q.Max) {
+		if q != p && (k.Backend != p.key.Backend || !full || q.Size() >= q.Max || q.retry.Active()) {
 			continue
 		}
 		if c, ok := q.Unserved(); ok && !c.wait.since.After(since) {

@@ -18,11 +18,9 @@ func (e *Engine) Lag(m bus.Lag) {
 			return
 		}
 		b := &e.tracker.Table().Backends[i]
-		was, foreign := b.Healthy, e.tracker.Foreign(i)
+		was := b.Healthy
 		e.tracker.Lag(&m, e.now)
-		if !foreign {
-			e.warnOfForeign(i)
-		}
+		e.warnOfForeign(i)
 		e.hearStored(i, m.Settings)
 		e.arrivedAt(i)
 		if was && !b.Healthy {
@@ -63,13 +61,15 @@ func (e *Engine) isAbroad(name, address string) {
 	}
 }
 
-// warnOfForeign says what to do about a server that has turned out to be of another cluster than
-// the primary.
+// warnOfForeign says once what to do about a server that has turned out to be of another cluster
+// than the primary.
 func (e *Engine) warnOfForeign(i int) {
-	if s := e.servers[i]; e.tracker.Foreign(i) {
+	s, foreign := e.servers[i], e.tracker.Foreign(i)
+	if foreign && !s.foreign {
 		e.log.Warn("server is not used: it is of another database cluster than the primary. Correct its address, or rebuild it from the primary",
 			obs.KeyBackend, s.name, obs.KeyAddress, s.address)
 	}
+	s.foreign = foreign
 }
 
 // observe takes the run that a connection has been made in, and numbers it; 0 if it has

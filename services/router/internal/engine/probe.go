@@ -48,6 +48,8 @@ type probe struct {
 	// started is when the connection was asked last: a probe, or what prepares it.
 	started time.Time
 	nudge   fence.Nudge
+	// looking stands for the sessions that wait to know on which timeline the primary is.
+	looking fence.Place
 }
 
 // question is one of the things the probe's connection is asked.
@@ -59,11 +61,13 @@ const (
 	toNudge
 )
 
-// settlement is a session's writes up to a mark, waiting for a position, or a token.
+// settlement is a session's writes up to a mark, waiting for a position, or a token, or
+// whoever looks for the primary's timeline.
 type settlement struct {
 	c      *client
 	mark   uint64
 	admits *admission
+	looks  bool
 }
 
 var (
@@ -96,6 +100,25 @@ func mustEncode(ms ...pgproto3.FrontendMessage) []byte {
 func (p *probe) join(c *client, mark uint64) {
 	p.group.Join(settlement{c: c, mark: mark}, &c.place)
 	p.start()
+}
+
+// look has the primary asked, for the stranded sessions that know of a later timeline than this
+// router does.
+func (p *probe) look() {
+	if p.e.tracker.Table().Primary != route.None {
+		p.group.Join(settlement{looks: true}, &p.looking)
+		p.start()
+	}
+}
+
+// seen gives the timeline on which the primary was found in its present run, zero if it has
+// not been asked.
+func (p *probe) seen() lsn.Timeline {
+	primary := p.e.tracker.Table().Primary
+	if primary == route.None || p.server != (fence.Server{Backend: primary, Run: p.e.tracker.Run(primary)}) {
+		return 0
+	}
+	return p.position.Timeline
 }
 
 // start starts a probe if one is wanted and none is under way. It is called at least once a
@@ -279,6 +302,10 @@ func (p *probe) settle() {
 	wanted := false
 	for i, st := range served {
 		served[i] = settlement{}
+		if st.looks {
+			p.e.retryStranded()
+			continue
+		}
 		if st.admits != nil {
 			p.e.weigh(st.admits, at.Position)
 			continue

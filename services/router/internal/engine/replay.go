@@ -259,11 +259,8 @@ func (r *replay) take(body []byte) (err error) {
 		if err != nil {
 			return fmt.Errorf("read the system identifier: %w", err)
 		}
-		was := r.e.tracker.Foreign(r.backend)
-		if r.e.tracker.Belongs(r.backend, r.server.Run, system); r.e.tracker.Foreign(r.backend) {
-			if !was {
-				r.e.warnOfForeign(r.backend)
-			}
+		r.e.tracker.Belongs(r.backend, r.server.Run, system)
+		if r.e.warnOfForeign(r.backend); r.e.tracker.Foreign(r.backend) {
 			return fmt.Errorf("it is of another cluster, %d", system)
 		}
 		timeline, err := strconv.ParseUint(string(bytes.TrimSpace(v[1])), 10, 32)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -160,5 +161,39 @@ func TestNewsOfTheServerThatHadTheNameIsNotHeard(t *testing.T) {
 	e.Lag(present)
 	if at := replayed(); at.LSN != 50 {
 		t.Errorf("it has replayed %v, want what it says itself", at)
+	}
+}
+
+// A server of another cluster, and one whose name means another server elsewhere, are told about
+// once: their news say nothing here.
+func TestWhatSomebodyMustLookAfter(t *testing.T) {
+	lines := &logLines{}
+	cfg := elsewhere("stranger", "moved")
+	cfg.Replicas[1].Address = "127.0.0.1:2"
+	e := runEngine(t, cfg, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(lines, nil)) })
+	other := lagOf("stranger", lsn.Incarnation{SystemID: 8, Timeline: 1, Postmaster: 1, Children: 1}, 100)
+	e.Lag(other) // before it is known what the primary's is
+	e.Topology(leads("primary", 1, 1))
+	for range 3 {
+		e.Lag(other)
+	}
+	abroad := lagOf("moved", lsn.Incarnation{SystemID: 7, Timeline: 1, Postmaster: 1, Children: 1}, 100)
+	abroad.Address = "127.0.0.1:1" // is another server's
+	for range 3 {
+		e.Lag(abroad)
+		onLoop(t, e, func() bool {
+			if a := e.abroad["moved"]; a != nil {
+				a.first = a.first.Add(-e.cfg.Health.StaleAfter.D())
+			}
+			return true
+		})
+	}
+	for _, what := range []string{"it is of another database cluster than the primary", "news of a server are ignored"} {
+		if n := lines.count(what); n != 1 {
+			t.Errorf("%q is said %d times: %s", what, n, lines.b.String())
+		}
+	}
+	if onLoop(t, e, func() bool { return follows(&e.tracker.Table().Backends[1]) }) {
+		t.Error("a server of another cluster is asked how far it has replayed")
 	}
 }

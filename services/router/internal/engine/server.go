@@ -23,6 +23,8 @@ type server struct {
 	// own startup parameters when it was made.
 	reported session.Reported
 	given    []handoff.Parameter
+	// standby says that the server was one when it was made.
+	standby bool
 	// stored identifies what was stored for the role and the database when it was made,
 	// empty if that is not known.
 	stored string

@@ -34,6 +34,8 @@ type serverSite struct {
 	// that have been given up.
 	total   pool.Total
 	parting int
+	// foreign says that it has been told to be of another cluster than the primary.
+	foreign bool
 	// latest is the pool that was looked for last, nil for none.
 	latest *site
 	// left is when it has left the configuration.

@@ -121,7 +121,7 @@ func (p *site) connect(startup string) {
 			return conn.Connect(e.workCtx, who, p.key.Database, params)
 		})
 		posted := e.Post(func() {
-			if err == nil && m.Standby() && p.key.Backend == e.tracker.Table().Primary {
+			if err == nil && m.Standby && p.key.Backend == e.tracker.Table().Primary {
 				poll.Hangup(m.FD)
 				err = errDemoted
 			}
@@ -154,7 +154,7 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 	e := p.e
 	p.Connected(startup)
 	e.connectedTo(p.key.Backend)
-	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, stored: m.Stored, relayed: m.Relayed}
+	s := &server{site: p, pid: m.PID, secret: m.Secret, params: m.Parameters, given: given, stored: m.Stored, standby: m.Standby, relayed: m.Relayed}
 	s.Startup, s.Made = startup, began
 	s.reported.Began(m.Parameters)
 	s.Run = e.observe(p.key.Backend, m)
@@ -172,16 +172,16 @@ func (p *site) connected(startup string, m *upstream.Made, given []handoff.Param
 		return
 	}
 	p.backoff, p.refusal, p.said = 0, "", nil
+	login := p.login(startup)
 	if e.tracker.Table().Primary == p.key.Backend {
-		login := p.login(startup)
-		e.greeted(login, m.Parameters)
-		e.retire(login)
+		if len(given) == 0 {
+			e.greeted(login, m.Parameters)
+			e.retire(login)
+		}
 		e.begins(login, m.Beginnings)
 		e.isStored(p.account(), m.Stored, began)
-	} else {
-		s.outdated = e.outdated(s, p.login(startup)) // it was told meanwhile
 	}
-	s.outdated = s.outdated || e.bygone(s)
+	s.outdated = e.outdated(s, login) || e.bygone(s) // it was told meanwhile
 	p.giveBack(s)
 }
 

@@ -33,6 +33,7 @@ type Paper struct {
 	// self is the router's name on the bus.
 	self   string
 	warmth warmth
+	first  firstWord
 	wg     sync.WaitGroup
 	stop   context.CancelFunc
 }
@@ -53,7 +54,7 @@ func Open(ctx context.Context, env *service.Env) (*Paper, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Paper{env: env, nc: nc, metrics: m, wants: newWants(), self: self, warmth: newWarmth()}
+	p := &Paper{env: env, nc: nc, metrics: m, wants: newWants(), self: self, warmth: newWarmth(), first: firstWord{known: make(chan struct{})}}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.wg.Go(func() { p.wants.run(p.ctx, p.publish) })
 	return p, nil
@@ -73,7 +74,7 @@ func (p *Paper) Deliver(r Reader) error {
 			return bus.Subscribe(p.nc, bus.SubjectLag+"*", p.metrics, r.Lag)
 		},
 		func() (*nats.Subscription, error) {
-			return bus.Subscribe(p.nc, bus.SubjectTopology, p.metrics, r.Topology)
+			return bus.Subscribe(p.nc, bus.SubjectTopology, p.metrics, func(m bus.Topology) { p.topology(r, m) })
 		},
 		func() (*nats.Subscription, error) {
 			return bus.Subscribe(p.nc, bus.SubjectVerdictFlush, p.metrics, func(m bus.Flush) { r.FlushVerdicts(m.Database, m.Generation) })
@@ -140,7 +141,7 @@ func (p *Paper) askForState(r Reader) error {
 	if err != nil {
 		return err
 	}
-	r.Topology(top)
+	p.topology(r, top)
 	return nil
 }
 

@@ -114,6 +114,9 @@ type Grant struct {
 	Reason route.Reason
 	// Replayed is the proven position of the replica at the decision.
 	Replayed lsn.Position
+	// AsOf is the latest moment, by the machine's clock, of which it is known that the replica
+	// shows everything acknowledged before; 0: none is known.
+	AsOf time.Duration
 	// Waited is the time from the request to the grant.
 	Waited time.Duration
 	// Statements is the connection's account of prepared statements; the session

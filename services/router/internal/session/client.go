@@ -287,7 +287,9 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		looked = text
 		o.drops(s.deallocates(text))
 		o.cmds, s.verdict = s.queried(text, s.verdict)
-		o.st, followed = s.follows(text)
+		if o.st, followed = s.follows(text); o.st != nil {
+			s.bears(o.st)
+		}
 		o.prepares(names(&s.verdict))
 	}
 	if !followed { // otherwise it does nothing else

@@ -15,17 +15,17 @@ import (
 // that EXECUTE would raise. Nothing of the request is sent before the answers.
 
 // prepare notes that the connection has a statement under the name that its client gave.
-func (t *Statements) prepare(name string, id statementID) {
+func (t *Statements) prepare(name string, at underName) {
 	if t.sql == nil {
-		t.sql = map[string]statementID{}
+		t.sql = map[string]underName{}
 	}
-	t.sql[name] = id
+	t.sql[name] = at
 }
 
-// has reports whether it has the statement under that name.
+// has reports whether it has the statement under that name, however old.
 func (t *Statements) has(st *Statement) bool {
-	id, ok := t.sql[st.client]
-	return ok && id == st.there()
+	at, ok := t.sql[st.client]
+	return ok && at.id == st.there()
 }
 
 // Names gives the names that clients gave to what the connection holds, in order; those
@@ -61,6 +61,8 @@ type equipping struct {
 	// the connection still has what it should have lost.
 	word *Problem
 	kept bool
+	// from is the origin of what the connection is given.
+	from origin
 	// aborts says that the last step makes the client's transaction fail.
 	aborts bool
 }
@@ -109,11 +111,15 @@ func (s *Session) equips(typ byte, msg []byte) bool {
 		}
 		from := len(todo)
 		for _, st := range s.named {
-			if st.sql && !t.has(st) && !used(us, st.client) {
-				todo = append(todo, equipment{st.client, st})
+			if !st.sql || s.has(st) || used(us, st.client) {
+				continue
 			}
+			if t.has(st) {
+				todo = append(todo, equipment{st.client, nil})
+			}
+			todo = append(todo, equipment{st.client, st})
 		}
-		slices.SortFunc(todo[from:], func(a, b equipment) int { return cmp.Compare(a.name, b.name) })
+		slices.SortStableFunc(todo[from:], func(a, b equipment) int { return cmp.Compare(a.name, b.name) })
 	}
 	if len(todo) == 0 {
 		return false
@@ -182,14 +188,14 @@ func (s *Session) lacking(u use) (todo []equipment) {
 		st = taking(u.name, st)
 	case st.sql:
 	case st.local.kind == notLocal:
-		st.in(s.environment())
+		s.lives(st)
 	default:
 		st = nil // the router's own statements are not for EXECUTE
 	}
-	if there && (st == nil || !t.has(st)) {
+	if there && (st == nil || !s.has(st)) {
 		todo = append(todo, equipment{u.name, nil})
 	}
-	if st != nil && !t.has(st) {
+	if st != nil && !s.has(st) {
 		todo = append(todo, equipment{u.name, st})
 	}
 	return todo
@@ -206,7 +212,7 @@ const (
 func (s *Session) equip(todo []equipment, all bool) {
 	s.enter(Applying)
 	s.held[s.at].statements.dropUnnamed()
-	s.equipping = equipping{all: all}
+	s.equipping = equipping{all: all, from: s.origin()}
 	from := len(s.built)
 	for _, e := range todo {
 		if e.st == nil {

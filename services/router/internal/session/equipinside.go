@@ -19,19 +19,19 @@ func (s *Session) equipInside(st *Statement, run *forwarding) {
 		s.owed.sent(owed{typ: wire.Parse, how: hide, more: &further{gives: st.client}})
 		run.build(func(b []byte) []byte { return appendParse(b, st.client, st.bodyThere()) })
 	}
-	s.held[s.at].statements.prepare(st.client, st.there())
+	s.held[s.at].statements.prepare(st.client, underName{st.there(), s.origin()})
 }
 
 // loseInside has the connection lose what it has under a name, if anything, in the middle
 // of a sequence.
 func (s *Session) loseInside(name string, run *forwarding) {
 	t := s.held[s.at].statements
-	id, ok := t.sql[name]
+	had, ok := t.sql[name]
 	if !ok {
 		return
 	}
 	delete(t.sql, name)
-	s.owed.sent(owed{typ: wire.Close, how: hide, more: &further{gives: name, had: &id}})
+	s.owed.sent(owed{typ: wire.Close, how: hide, more: &further{gives: name, had: &had}})
 	run.build(func(b []byte) []byte { return appendTarget(b, wire.Close, name) })
 }
 
@@ -118,7 +118,7 @@ func (s *Session) inside(run *forwarding, sql string, changes owed) {
 // unequipped reports whether the connection in use does not have a statement that is
 // prepared with SQL: its transaction had failed when its sequence began.
 func (s *Session) unequipped(st *Statement) bool {
-	return st.sql && !s.held[s.at].statements.has(st)
+	return st.sql && !s.has(st)
 }
 
 // queryInside forwards a simple query or a function call in the middle of a sequence. Nobody

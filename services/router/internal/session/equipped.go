@@ -53,7 +53,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	case e.st == nil:
 		q.kept = true
 	case q.done:
-		t.prepare(e.name, e.st.there())
+		t.prepare(e.name, underName{e.st.there(), q.from})
 	}
 	q.steps, q.begun, q.done, q.code = q.steps[1:], false, false, ""
 	if len(q.steps) > 0 {

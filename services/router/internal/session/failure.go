@@ -21,6 +21,13 @@ func (s *Session) failed(msg []byte) fate {
 		s.owed.failed()
 		return withhold // what waits has not run
 	}
+	switch {
+	case !outdated(msg):
+	case simple(front.typ):
+		s.outdates(usesIn(&s.verdict))
+	case s.latest.st != nil:
+		s.outdates(usesIn(&s.latest.st.verdict))
+	}
 	stray := s.ofStray(msg, code)
 	if (front.how == hide || vanished) && !s.fatal && code != canceled.Code && s.elsewhere() {
 		return withhold
@@ -117,6 +124,9 @@ func (s *Session) refused(o *owed, code string) bool {
 	}
 	if h := s.held[s.at].statements.find(o.st); h != nil {
 		h.stale = true
+	}
+	if o.st.sql {
+		s.outdates([]use{{toExecute, o.st.client}})
 	}
 	return !o.st.raw
 }

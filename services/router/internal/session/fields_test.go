@@ -35,7 +35,7 @@ var travels = map[string]map[string]string{
 		"altered": "- the next connection tells it",
 	},
 	"session.held": {
-		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "indelible": "Lease.Indelible", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
+		"ok": "Leases", "used": "Lease.Used", "roleless": "Lease.Used", "indelible": "Lease.Indelible", "stepped": "Lease.Stepped", "by": "Lease.Backend, Lease.Run", "timeline": "- told with every grant", "replayed": "- told with every grant", "asOf": "- told with every grant", "lent": "- counts here", "statements": "Lease.Statements, Lease.Unnamed", "settings": "Lease.Settings",
 		"reported": "- the owner's, who puts it into Lease.Reported",
 	},
 	"session.block": {
@@ -45,14 +45,14 @@ var travels = map[string]map[string]string{
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
 		"hint": "- follows from body", "hintless": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets", "drops": "- follows from body", "copies": "- follows from body",
-		"told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
+		"birth": "Prepared.Current; of others it begins again", "told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "depth": "Portal.Depth", "cmds": "Portal.Commands"},
 	"session.Statements": {
 		"held": "Lease.Statements", "clock": "- their order", "hold": "- of a sequence that runs", "unnamed": "Lease.Unnamed", "unnamedID": "Held.Name",
 		"sql": "Lease.Named",
 	},
-	"session.heldStatement": {"used": "- their order", "stale": "Held.Stale", "told": "Held.Params, Held.Rows"},
+	"session.heldStatement": {"used": "- their order", "stale": "Held.Stale", "told": "Held.Params, Held.Rows", "from": "Prepared.Current"},
 	"fence.State": {
 		"position": "Fence.Position", "clock": "- counts here", "settled": "Fence.Dirty, Seen.Unsettled", "written": "Fence.Dirty", "writer": "Fence.Backend, Fence.Writer",
 		"mixed": "Fence.Backend, Fence.Writer: empty", "seen": "Seen.Unsettled", "home": "Seen.Backend, Seen.Server", "timeline": "Seen.Timeline", "arrived": "- of a read that begins again",

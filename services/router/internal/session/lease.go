@@ -17,6 +17,7 @@ func (s *Session) Granted(g *Grant) {
 	h := &s.held[g.Slot]
 	h.ok, h.by, h.statements, h.settings, h.reported = true, g.Server, g.Statements, g.Settings, g.Reported
 	h.timeline = g.Replayed.Timeline
+	h.lent, h.replayed, h.asOf = s.env.Parsings().now(), g.Replayed, g.AsOf
 	if g.Slot == PrimarySlot && s.asked.Mode.Remembers() { // in other modes nothing was waited for
 		s.isAside = false
 	}

@@ -150,14 +150,16 @@ func Arrive(rec *handoff.Record, env Env, a Arrival) *Session {
 		s.last = *l.LastRoute
 	}
 	s.settingsArrive(l)
-	s.statementsArrive(l)
+	number := s.env.Parsings().arrival()
+	s.statementsArrive(l, number)
 	s.written, s.stale, s.warned = l.Written, l.Stale, l.Warned
 	for i := range l.Leases {
 		s.stepped = s.stepped || l.Leases[i].Stepped || l.Leases[i].Idle && !l.Leases[i].Spare
 	}
 	if g := a.Lease; g != nil {
 		lease := &l.Leases[0]
-		s.held[g.Slot] = held{ok: true, used: lease.Used, indelible: lease.Indelible, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported}
+		s.held[g.Slot] = held{ok: true, used: lease.Used, indelible: lease.Indelible, stepped: lease.Stepped, by: g.Server, statements: g.Statements, settings: g.Settings, reported: g.Reported, lent: s.env.Parsings().now()}
+		g.Statements.arrive(number)
 		s.at = g.Slot
 		s.dim = lease.Used && s.inTransaction()
 		s.escapes = s.escapes || g.Reported != nil && g.Reported.escapes

@@ -54,7 +54,7 @@ type further struct {
 	// gives is the name under which the message gives the connection a statement, unseen, or
 	// takes from it the one that it had.
 	gives string
-	had   *statementID
+	had   *underName
 	// among are the statements of a Query that the server has not been sent.
 	among *among
 	// instead is shown in place of the error that the message was made to cause.

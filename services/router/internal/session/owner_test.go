@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/pgpilot/pgpilot/libs/handoff"
 	"github.com/pgpilot/pgpilot/libs/lsn"
@@ -44,7 +45,10 @@ type owner struct {
 	// done says that the client has closed its side.
 	done bool
 	// blind says that it is not looked at whether a record says all of a session.
-	blind bool
+	blind    bool
+	parsings session.Parsings
+	// moment is the machine's time.
+	moment time.Duration
 }
 
 // move has the session go on as one made of its record. tamper may change what
@@ -134,6 +138,7 @@ func newOwner(rec *handoff.Record, fail func(string, ...any)) *owner {
 	o := &owner{
 		settings: session.Settings{Values: override.Values{Mode: fence.Strict}, MaxText: 1 << 10, MaxStatements: 4},
 		serves:   true,
+		moment:   time.Second,
 		verdicts: map[string]verdict.Verdict{},
 		act:      func(session.Action, []byte) {},
 		fail:     fail,
@@ -156,6 +161,10 @@ func (o *owner) Verdict(_ *session.Session, text []byte) (verdict.Verdict, bool)
 	v, ok := o.verdicts[string(text)]
 	return v, ok
 }
+
+func (o *owner) Parsings() *session.Parsings { return &o.parsings }
+
+func (o *owner) Moment() time.Duration { return o.moment }
 
 func (o *owner) Beginnings() session.Beginnings { return o.beginnings }
 

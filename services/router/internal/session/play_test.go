@@ -253,12 +253,16 @@ func (p *play) set(args []string) error {
 			p.o.beginnings.Temporary = v == "on"
 		case "transaction-timeout":
 			p.o.beginnings.Limited = v == "on"
-		case "idle-limit":
+		case "idle-limit", "moment":
 			d, err := time.ParseDuration(v)
 			if err != nil {
 				return err
 			}
-			p.o.beginnings.IdleInTransaction = d
+			if k == "moment" {
+				p.o.moment = d
+			} else {
+				p.o.beginnings.IdleInTransaction = d
+			}
 		case "max-text", "max-statements":
 			n, err := strconv.Atoi(v)
 			if err != nil {
@@ -424,6 +428,12 @@ func (p *play) grant(args []string) *session.Grant {
 		}
 		if strings.HasPrefix(a, "conn=") {
 			name += a
+		}
+		if as, ok := strings.CutPrefix(a, "as-of="); ok {
+			g.AsOf, _ = time.ParseDuration(as)
+		}
+		if shows, ok := strings.CutPrefix(a, "replayed="); ok {
+			g.Replayed = at(shows)
 		}
 		if n, err := strconv.Atoi(strings.TrimPrefix(a, "backend=")); err == nil {
 			g.Backend, g.Name = n, fmt.Sprintf("r%d", n)

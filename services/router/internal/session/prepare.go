@@ -14,16 +14,16 @@ import (
 // client's sequence: a Sync would end its implicit transaction, so what is
 // injected ends with a Flush.
 
-// prepared reports whether the connection in use holds the statement, and if
-// exact, as the client knows it. If not, it begins to prepare it, and the message
+// prepared reports whether the connection in use holds the statement, no older than the
+// client's own and if exact, as the client knows it. If not, it begins to prepare it, and the message
 // that needs it must wait.
 func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 	h := s.held[s.at].statements.find(st)
 	if h == nil {
-		st.in(s.environment())
+		s.lives(st)
 		h = s.held[s.at].statements.find(st)
 	}
-	if h != nil && !h.stale && (!exact || h.told.covers(&st.told) && !h.told.contradicts(&st.told)) {
+	if h != nil && !h.stale && s.counts(s.at, st, &h.from) && (!exact || h.told.covers(&st.told) && !h.told.contradicts(&st.told)) {
 		return true
 	}
 	s.missing, s.exact = st, exact
@@ -55,7 +55,7 @@ func (s *Session) inject(run *forwarding) {
 	default:
 		s.makeRoom(run, held)
 	}
-	held.add(st)
+	held.add(st, s.origin())
 	s.owed.sent(owed{typ: wire.Parse, how: hide, st: st, scope: st.scope()})
 	run.build(func(b []byte) []byte { return appendParse(b, st.server, st.body) })
 	s.owed.sent(owed{typ: wire.Describe, how: hide, st: st})

@@ -74,6 +74,8 @@ func (s *Session) retreats(problem []byte) bool {
 		return false
 	case s.extended && (code == noSuchStatement || outdated(problem)):
 		return false // it can be parsed again there
+	case outdated(problem):
+		s.outdates(usesIn(&s.verdict)) // what EXECUTE runs
 	case notSerializable(problem): // how the session is set, and nothing of the statement's
 		s.unfit = s.unfit.With(s.held[s.at].by.Backend)
 	case code == unsupported || code == readOnly:

@@ -253,8 +253,11 @@ func (s *Session) look(typ byte, msg []byte, all bool) fate {
 	case front.st == nil || typ == wire.NoticeResponse:
 	case front.typ == wire.Describe:
 		s.described(&front, typ, msg, all)
-	case front.typ == wire.Parse && front.undoes && front.scope == unnamedScope:
-		s.recycle(front.was)
+	case front.typ == wire.Parse && front.how == forward:
+		s.born(front.st)
+		if front.undoes && front.scope == unnamedScope {
+			s.recycle(front.was)
+		}
 	}
 	s.beganHere(&front, typ)
 	switch {

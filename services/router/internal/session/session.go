@@ -40,6 +40,10 @@ type Env interface {
 	Verdict(s *Session, text []byte) (verdict.Verdict, bool)
 	// Current reports whether a verdict that was given earlier still holds.
 	Current(v verdict.Verdict) bool
+	// Parsings numbers what servers are told to parse, of all sessions.
+	Parsings() *Parsings
+	// Moment gives the time by the machine's clock (package staleness).
+	Moment() time.Duration
 	// Beginnings gives what the session's connections begin with.
 	Beginnings() Beginnings
 	// Serves reports whether the run of a server may serve a read of the session, which
@@ -258,6 +262,12 @@ type held struct {
 	by      fence.Server
 	// timeline is what a replica was proven to be on.
 	timeline lsn.Timeline
+	// replayed and asOf are what a replica was known to show when it was lent: all up to that
+	// position, and all that was acknowledged before that moment.
+	replayed lsn.Position
+	asOf     time.Duration
+	// lent is the number of what servers had been told to parse by then.
+	lent uint64
 	// statements is what it holds of prepared statements.
 	statements *Statements
 	// settings is which settings it has.

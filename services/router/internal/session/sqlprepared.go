@@ -115,7 +115,8 @@ func (s *Session) ranPrepare(of *owed) {
 	}
 	s.define(of.st.client, of.st)
 	s.sql = true
-	s.held[s.at].statements.prepare(of.st.client, of.st.id)
+	s.held[s.at].statements.prepare(of.st.client, underName{of.st.id, origin{number: of.st.birth.own, current: true}})
+	s.born(of.st)
 }
 
 // resolve gives an EXECUTE at the head the verdict of the statement that it names (rule
@@ -173,7 +174,7 @@ func (s *Session) leaveSQL() {
 		return
 	}
 	for _, st := range s.named {
-		if st.sql && t.has(st) {
+		if st.sql && s.has(st) {
 			delete(t.sql, st.client)
 			*st = *newRaw(st.client)
 		}

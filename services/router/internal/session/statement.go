@@ -48,6 +48,8 @@ type Statement struct {
 	hintless bool
 	// parsing is what was set when it was parsed, as far as that matters.
 	parsing settings.Hash
+	// birth is when.
+	birth birth
 }
 
 // statementID is a statement's content, hashed so that no client can make one
@@ -105,16 +107,18 @@ func (s *Statement) looked() []byte {
 	return s.body[:s.text]
 }
 
-// in makes it the statement that is parsed under these settings.
-func (s *Statement) in(parsing settings.Hash) {
+// in makes it the statement that is parsed under these settings, and reports whether it was
+// another one.
+func (s *Statement) in(parsing settings.Hash) bool {
 	if s.parsing == parsing {
-		return
+		return false
 	}
 	s.parsing = parsing
 	s.identify()
 	if s.server != "" && !s.sql {
 		s.name(s.client)
 	}
+	return true
 }
 
 // serverPrefix begins the names of statements on servers.
@@ -146,7 +150,13 @@ type Statements struct {
 	unnamed   heldStatement
 	unnamedID statementID
 	// sql is what it holds under the names that a client gave.
-	sql map[string]statementID
+	sql map[string]underName
+}
+
+// underName is what a connection holds under the name that a client gave.
+type underName struct {
+	id   statementID
+	from origin
 }
 
 type heldStatement struct {
@@ -156,6 +166,8 @@ type heldStatement struct {
 	stale bool
 	// told is how the server describes it.
 	told told
+	// from is when it was parsed.
+	from origin
 }
 
 // Clear forgets everything: DISCARD ALL or DEALLOCATE ALL has run.
@@ -169,8 +181,8 @@ func (t *Statements) clearBefore(behind []owed) {
 	for i := range behind {
 		switch o := &behind[i]; {
 		case o.also().gives != "":
-			if id, ok := was.sql[o.more.gives]; ok {
-				t.prepare(o.more.gives, id)
+			if at, ok := was.sql[o.more.gives]; ok {
+				t.prepare(o.more.gives, at)
 			}
 		case o.typ != wire.Parse || o.how == made || o.st == nil:
 		case o.server == "":
@@ -188,28 +200,34 @@ func (t *Statements) Len() int { return len(t.held) }
 // find gives what the connection holds of the statement, nil for nothing, and
 // notes its use.
 func (t *Statements) find(st *Statement) *heldStatement {
-	if st.server == "" {
-		if t.unnamed.used != 0 && t.unnamedID == st.id {
-			return &t.unnamed
-		}
-		return nil
-	}
-	h := t.held[st.server]
-	if h != nil {
+	h := t.peek(st)
+	if h != nil && st.server != "" {
 		t.clock++
 		h.used = t.clock
 	}
 	return h
 }
 
+// peek gives it without that.
+func (t *Statements) peek(st *Statement) *heldStatement {
+	if st.server != "" {
+		return t.held[st.server]
+	}
+	if t.unnamed.used != 0 && t.unnamedID == st.id {
+		return &t.unnamed
+	}
+	return nil
+}
+
 // add notes that the server parses the statement.
-func (t *Statements) add(st *Statement) {
+func (t *Statements) add(st *Statement, from origin) {
 	t.clock++
 	if st.server == "" {
-		t.unnamedID, t.unnamed = st.id, heldStatement{used: t.clock}
+		t.unnamedID, t.unnamed = st.id, heldStatement{used: t.clock, from: from}
 		return
 	}
 	t.restore(st.server)
+	t.held[st.server].from = from
 }
 
 // restore notes that the server has a statement of that name, after all.

@@ -126,7 +126,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		} else {
 			s.learn(st, text, v, &l)
 		}
-		held.add(st)
+		held.add(st, s.bears(st))
 		o := owed{typ: wire.Parse, st: st, scope: unnamedScope, undoes: true, was: s.unnamed}
 		s.unnamed = st
 		return s.pass(&o, len(msg), msg, all, at, run)
@@ -148,7 +148,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	}
 	s.define(st.client, st)
 	s.owed.sent(o)
-	held.add(st)
+	held.add(st, s.bears(st))
 	run.build(func(b []byte) []byte { return appendParse(b, st.server, body) })
 	return len(msg)
 }

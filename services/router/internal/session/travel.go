@@ -19,11 +19,12 @@ type travelling struct {
 }
 
 // add packs a statement and gives its place.
-func (t *travelling) add(st *Statement, closed bool) int {
+func (t *travelling) add(st *Statement, closed, current bool) int {
 	if i := slices.Index(t.sts, st); i >= 0 {
 		return i
 	}
 	p := st.pack()
+	p.Current = current
 	p.Closed = closed
 	t.sts, t.out = append(t.sts, st), append(t.out, p)
 	return len(t.sts) - 1
@@ -31,7 +32,7 @@ func (t *travelling) add(st *Statement, closed bool) int {
 
 // portal packs a portal.
 func (t *travelling) portal(p *portal) handoff.Portal {
-	return handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true), Ran: p.ran, Depth: p.depth, Commands: packCommands(p.cmds), Formats: p.st.local.formats}
+	return handoff.Portal{Name: slices.Clone(p.name), Statement: t.add(p.st, true, false), Ran: p.ran, Depth: p.depth, Commands: packCommands(p.cmds), Formats: p.st.local.formats}
 }
 
 // statementsLeave packs what the client has prepared, ordered by name, and the portals
@@ -39,7 +40,7 @@ func (t *travelling) portal(p *portal) handoff.Portal {
 func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []handoff.Portal) {
 	var t travelling
 	if s.unnamed != nil {
-		t.add(s.unnamed, false)
+		t.add(s.unnamed, false, s.keepsCurrent(s.unnamed))
 	}
 	named := make([]*Statement, 0, len(s.named))
 	for _, st := range s.named {
@@ -47,7 +48,7 @@ func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []han
 	}
 	slices.SortFunc(named, func(a, b *Statement) int { return strings.Compare(a.client, b.client) })
 	for _, st := range named {
-		t.add(st, false)
+		t.add(st, false, s.keepsCurrent(st))
 	}
 	var portals []handoff.Portal
 	if inTransaction {
@@ -61,13 +62,17 @@ func (s *Session) statementsLeave(inTransaction bool) ([]handoff.Prepared, []han
 	return t.out, portals
 }
 
-// statementsArrive takes them over.
-func (s *Session) statementsArrive(l *handoff.Live) {
+// statementsArrive takes them over. number is that of what has come with the session.
+func (s *Session) statementsArrive(l *handoff.Live, number uint64) {
 	sts := make([]*Statement, len(l.Prepared))
 	for i := range l.Prepared {
 		p := &l.Prepared[i]
 		sts[i] = unpack(p)
 		sts[i].hint = s.hintsOf(p.Text)
+		s.born(sts[i])
+		if p.Current {
+			sts[i].birth.own = number
+		}
 		if !p.Closed {
 			s.define(sts[i].client, sts[i])
 			s.sql = s.sql || sts[i].sql
@@ -222,8 +227,8 @@ func (t *Statements) Pack(l *handoff.Lease) {
 		l.Unnamed = &u
 	}
 	for _, name := range t.Names() {
-		id := t.sql[name]
-		l.Named = append(l.Named, handoff.Named{Name: []byte(name), Content: slices.Clone(id[:])})
+		at := t.sql[name]
+		l.Named = append(l.Named, handoff.Named{Name: []byte(name), Content: slices.Clone(at.id[:])})
 	}
 }
 
@@ -246,9 +251,9 @@ func (t *Statements) Unpack(l *handoff.Lease) {
 		t.unnamed.unpack(u)
 	}
 	for _, n := range l.Named {
-		var id statementID
-		copy(id[:], n.Content)
-		t.prepare(string(n.Name), id)
+		var at underName
+		copy(at.id[:], n.Content)
+		t.prepare(string(n.Name), at)
 	}
 }
 

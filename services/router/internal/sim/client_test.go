@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -72,6 +73,10 @@ func newClient(r *router, number int) *client {
 // Settings, Verdict, Keep and Drop are what a session needs to know.
 
 func (c *client) Settings() *session.Settings { return &c.r.settings }
+
+func (c *client) Parsings() *session.Parsings { return &c.r.parsings }
+
+func (c *client) Moment() time.Duration { return time.Duration(c.r.w.clock) * time.Millisecond }
 
 func (c *client) Beginnings() session.Beginnings {
 	return session.Beginnings{Known: true, Isolation: settings.ReadCommitted}

@@ -27,6 +27,7 @@ type router struct {
 	askers   [servers]asker
 	barrier  barrier
 	turn     uint32
+	parsings session.Parsings
 }
 
 func newRouter(w *world, mode fence.Mode) *router {

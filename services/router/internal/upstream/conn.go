@@ -38,14 +38,15 @@ type Made struct {
 	// Stored identifies what was stored for the role and the database just after the login
 	// (see Connector.Stored); empty if that is not known.
 	Stored string
+	// Standby says that the server was in recovery just after the login.
+	Standby bool
 	// At is when the login was through. Run was seen after that.
 	At time.Time
 }
 
-// Standby reports that the server was in recovery when the connection was made
-// (PostgreSQL documentation, "Preset Options": in_hot_standby, which is reported from
-// release 14 on).
-func (m *Made) Standby() bool {
+// reportsRecovery says what the server reports of itself (PostgreSQL documentation, "Preset
+// Options": in_hot_standby, from release 14 on).
+func (m *Made) reportsRecovery() bool {
 	return slices.Contains(m.Parameters, handoff.Parameter{Name: "in_hot_standby", Value: "on"})
 }
 

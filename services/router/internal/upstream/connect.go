@@ -77,15 +77,16 @@ func (c *Connector) connect(ctx context.Context, who Credentials, database strin
 		return nil, err
 	}
 	var beginnings *Beginnings
-	var stored string
+	var stored, recovery string
 	if params["replication"] == "" {
-		beginnings, stored = readBeginnings(ctx, pg)
+		beginnings, stored, recovery = readBeginnings(ctx, pg)
 	}
 	m, err := c.take(pg)
 	if err != nil {
 		return nil, err
 	}
 	m.Beginnings, m.Stored = beginnings, stored
+	m.Standby = recovery == "t" || recovery == "" && m.reportsRecovery()
 	// Asked after the login: a server ends all its connections before a new run
 	// starts, so the run seen now is this connection's, or the connection is dead.
 	if m.Run, err = c.witness.read(ctx); err != nil {

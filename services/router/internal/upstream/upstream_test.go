@@ -377,3 +377,29 @@ func TestWhatIsStoredMayBeUnreadable(t *testing.T) {
 		}
 	}
 }
+
+// Releases before 14 do not report in_hot_standby: a standby is asked what it is.
+func TestAStandbyIsAskedWhatItIs(t *testing.T) {
+	cluster := labtest.Start(t, 1)
+	for m, standby := range map[*lab.Member]bool{cluster.Primary(): false, cluster.Replica(1): true} {
+		c := NewConnector(dial.Server{Host: m.Host, Port: uint16(m.Port)}, login, lab.Database, attempt)
+		t.Cleanup(c.Close)
+		pg, err := c.dial(t.Context(), login, lab.Database, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begins, _, recovery := readBeginnings(t.Context(), pg)
+		if begins == nil || (recovery == "t") != standby || (recovery == "f") == standby {
+			t.Errorf("%s says %q", m.Name, recovery)
+		}
+		_ = pg.Close(t.Context())
+		made, err := c.Connect(t.Context(), login, lab.Database, noStartup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handoff.CloseFDs([]int{made.FD})
+		if made.Standby != standby {
+			t.Errorf("%s is taken for a standby: %v", m.Name, made.Standby)
+		}
+	}
+}
