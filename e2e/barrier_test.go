@@ -7,8 +7,9 @@ import (
 	"github.com/pgpilot/pgpilot/libs/config"
 )
 
-// A replica that does not answer holds up nobody's use of the primary but that of
-// sessions which may have to see there what it has shown.
+// A replica that does not answer holds up nobody's use of the primary: not where only
+// another one matters, and where it matters too, as soon as another one has replayed all
+// that it may have shown. While that is behind, nobody can say.
 func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -49,6 +50,10 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	r.until("a statement that writes is running", func() bool {
 		return watch.one("/* pgpilot: primary */ SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND state = 'active'") == "1"
 	})
+	if err := cluster.Replica(2).PauseReplay(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	linear.must("UPDATE passed SET v = v WHERE k = 1") // which that replica has not replayed
 	freeze(t, cluster, cluster.Replica(1))
 	rounds := r.metric("pgpilot_fence_barrier_rounds_total")
 	refused := make(chan error, 1)
@@ -63,4 +68,8 @@ func TestASilentReplicaHoldsUpNobodyElse(t *testing.T) {
 	if err := <-refused; sqlstate(err) != "57P03" {
 		t.Errorf("whoever may have to see what the replica has shown is told %v, want 57P03", err)
 	}
+	if err := cluster.Replica(2).ResumeReplay(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	linear.must("UPDATE passed SET v = 2 WHERE k = 1")
 }

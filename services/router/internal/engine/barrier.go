@@ -1,38 +1,16 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgproto3"
-
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/poll"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
 )
-
-// openQuery lists the transactions in progress on the primary, without those that are
-// idle in a transaction block: they have not begun to commit. Ids are of 32 bits there;
-// the first column is a whole one of about now. The monitor must see all of them, and
-// the server must be a primary (PostgreSQL documentation, "The Cumulative Statistics
-// System": pg_stat_activity; "Transaction ID and Snapshot Information Functions").
-const openQuery = `SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text,
- pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE') AND NOT pg_catalog.pg_is_in_recovery(),
- pg_catalog.array_to_string(ARRAY(
-  SELECT backend_xid::text FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL
-   AND (backend_type = 'client backend' AND state IN ('idle in transaction', 'idle in transaction (aborted)')) IS NOT TRUE
-  UNION ALL SELECT transaction::text FROM pg_catalog.pg_prepared_xact()), ',')`
-
-// committedQuery lists those of the given transactions that a replica has committed.
-// Of one that it has not heard of, it must not be asked.
-const committedQuery = `SELECT pg_catalog.array_to_string(ARRAY(
- SELECT x::text FROM pg_catalog.unnest($1::pg_catalog.xid8[]) AS x
-  WHERE CASE WHEN x < pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) THEN pg_catalog.pg_xact_status(x) = 'committed' END), ',')`
 
 // barrier lets uses of the primary pass once that shows all that replicas have shown
 // (fence.Crossing). One round serves everybody who joined before it: the primary is
@@ -52,6 +30,10 @@ type barrier struct {
 	doubtful []use
 	// gone is what servers may have shown that are not configured any more.
 	gone fence.Former
+	// prepared are those of the transactions in progress that are prepared.
+	prepared []uint64
+	// wanted is when replicas were last asked how far they have replayed.
+	wanted time.Time
 }
 
 // use is one use of the primary by a session: what is known of an earlier one says
@@ -81,6 +63,10 @@ type crossing struct {
 
 // betweenRounds is the pause before those who are still in doubt are looked at again.
 const betweenRounds = time.Millisecond
+
+// stubborn is how long somebody is in doubt before replicas are asked how far they have
+// replayed, as often as that: mostly what is in doubt has ended by then.
+const stubborn = 10 * time.Millisecond
 
 // mustCross reports whether the session may use the connection only behind the barrier.
 func (e *Engine) mustCross(c *client, s *server) bool {
@@ -143,12 +129,22 @@ func (b *barrier) late(c *client) {
 		return
 	}
 	e.metrics.BarrierTimeouts.Inc()
+	hint := "See to synchronous standbys that hang and to replicas that are down. fencing.wait_primary sets this limit."
+	if b.awaitsPrepared(c) {
+		hint = "It is a prepared transaction: see pg_prepared_xacts on the primary, and COMMIT PREPARED or ROLLBACK PREPARED what has been forgotten. " + hint
+	}
 	e.refuse(c, &session.Problem{
 		Code:    "57P03",
 		Message: fmt.Sprintf("the primary does not show within %s what a replica may have shown", e.cfg.Fencing.WaitPrimary),
 		Detail:  "A transaction is visible on a replica and is not yet on the primary, or that cannot be ruled out because one of them does not answer.",
-		Hint:    "See to synchronous standbys that hang and to replicas that are down. fencing.wait_primary sets this limit.",
+		Hint:    hint,
 	})
+}
+
+// awaitsPrepared reports whether what the session is in doubt about is prepared.
+func (b *barrier) awaitsPrepared(c *client) (prepared bool) {
+	c.cross.Doubts(func(x uint64) { prepared = prepared || slices.Contains(b.prepared, x) })
+	return prepared
 }
 
 // start begins a round if one is wanted and none is under way.
@@ -175,11 +171,6 @@ func (b *barrier) start() {
 	l.ask(runOpen)
 }
 
-var runOpen = mustEncode(
-	&pgproto3.Bind{PreparedStatement: "open"},
-	&pgproto3.Execute{},
-	&pgproto3.Sync{})
-
 func (b *barrier) lineTo(backend int) *line {
 	l := b.lines[backend]
 	if l == nil {
@@ -204,9 +195,9 @@ func (b *barrier) answered(l *line, row [][]byte, err error) {
 
 // opened takes the list of the transactions in progress.
 func (b *barrier) opened(l *line, row [][]byte, err error) {
-	var open []uint64
+	var now inProgress
 	if err == nil {
-		open, err = readOpen(row)
+		now, err = readOpen(row)
 		if err != nil {
 			l.fail(err)
 		}
@@ -216,17 +207,18 @@ func (b *barrier) opened(l *line, row [][]byte, err error) {
 		return
 	}
 	b.e.metrics.BarrierRounds.Inc()
-	b.over = l.server
-	b.gone.List(open)
+	b.over, b.prepared = l.server, now.prepared
+	now.at.LSN = b.e.tracker.Geometry(l.backend).RoundToPage(now.at.LSN)
+	b.gone.List(now.xids, now.at)
 	for _, r := range b.lines {
-		r.former.List(open)
+		r.former.List(now.xids, now.at)
 	}
 	for _, u := range b.group.Done() {
 		if !u.waits() {
 			continue
 		}
 		x := &u.c.cross
-		x.Open(open)
+		x.Open(now.xids, now.at)
 		if x.From() == 0 {
 			x.Only(b.gone.May)
 		}
@@ -238,6 +230,7 @@ func (b *barrier) opened(l *line, row [][]byte, err error) {
 	}
 	if len(b.doubtful) > 0 {
 		b.askReplicas()
+		b.want(now.at)
 		b.again()
 	}
 }
@@ -260,9 +253,27 @@ func (b *barrier) askReplicas() {
 		}
 		// One that still owes an answer is asked in a later round.
 		if l := b.lineTo(i); l.usable() {
-			l.about, l.of = xids, append(l.of[:0], b.doubtful...)
+			l.about, l.of, l.replayed = xids, append(l.of[:0], b.doubtful...), b.replayed(l)
 			l.ask(askCommitted(xids))
 		}
+	}
+}
+
+// replayed is how far the replica has replayed at least, which holds for what it is
+// asked from now on.
+func (b *barrier) replayed(l *line) lsn.Position {
+	if s := &b.e.tracker.Table().Backends[l.backend]; s.Role == route.RoleReplica && s.Run == l.server.Run && !s.Diverged {
+		return s.Replayed
+	}
+	return lsn.Position{}
+}
+
+// want has replicas asked how far they are if somebody has been in doubt for long.
+func (b *barrier) want(at lsn.Position) {
+	e := b.e
+	if e.now.Sub(b.wanted) >= stubborn && slices.ContainsFunc(b.doubtful, func(u use) bool { return e.now.Sub(u.c.cross.since) >= stubborn }) {
+		b.wanted = e.now
+		e.want(at)
 	}
 }
 
@@ -286,15 +297,22 @@ func (b *barrier) told(l *line, row [][]byte, err error) {
 		l.fail(err)
 		return
 	}
+	unseen := func(xid uint64) bool { return slices.Contains(l.about, xid) && !slices.Contains(committed, xid) }
+	b.gone.Unwritten(l.replayed, unseen)
+	for _, r := range b.lines {
+		r.former.Unwritten(l.replayed, unseen)
+	}
 	for _, u := range l.of {
 		x := &u.c.cross
-		if !u.waits() || !x.everyone && l.server != x.by {
+		if !u.waits() {
 			continue
 		}
-		x.Unseen(l.backend, func(xid uint64) bool {
-			return slices.Contains(l.about, xid) && !slices.Contains(committed, xid) &&
-				(!x.everyone || !l.former.May(xid) && !b.gone.May(xid))
-		})
+		x.Unwritten(l.replayed, unseen)
+		if x.everyone || l.server == x.by {
+			x.Unseen(l.backend, func(xid uint64) bool {
+				return unseen(xid) && (!x.everyone || !l.former.May(xid) && !b.gone.May(xid))
+			})
+		}
 		if x.Passed() {
 			b.pass(u.c)
 		}
@@ -332,64 +350,4 @@ func (b *barrier) leave(backend int) {
 		b.asked = nil
 		b.group.Fail()
 	}
-}
-
-// readOpen reads the row of openQuery.
-func readOpen(row [][]byte) ([]uint64, error) {
-	if len(row) != 3 {
-		return nil, fmt.Errorf("the transactions in progress have %d columns instead of 3", len(row))
-	}
-	near, err := strconv.ParseUint(string(row[0]), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("read a transaction's id: %w", err)
-	}
-	if string(row[1]) != "t" {
-		return nil, errors.New("it is no primary, or the monitor is not a member of pg_read_all_stats")
-	}
-	var out []uint64
-	for s := range strings.SplitSeq(string(row[2]), ",") {
-		if s == "" {
-			continue
-		}
-		xid, err := strconv.ParseUint(s, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("read a transaction's id: %w", err)
-		}
-		out = append(out, fence.Full(near, uint32(xid)))
-	}
-	return out, nil
-}
-
-// readCommitted reads the row of committedQuery.
-func readCommitted(row [][]byte) ([]uint64, error) {
-	if len(row) != 1 {
-		return nil, fmt.Errorf("the committed transactions have %d columns instead of 1", len(row))
-	}
-	var out []uint64
-	for s := range strings.SplitSeq(string(row[0]), ",") {
-		if s == "" {
-			continue
-		}
-		xid, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("read a transaction's id: %w", err)
-		}
-		out = append(out, xid)
-	}
-	return out, nil
-}
-
-// askCommitted makes the question about the transactions.
-func askCommitted(xids []uint64) []byte {
-	list := []byte{'{'}
-	for i, x := range xids {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strconv.AppendUint(list, x, 10)
-	}
-	return mustEncode(
-		&pgproto3.Bind{PreparedStatement: "committed", Parameters: [][]byte{append(list, '}')}},
-		&pgproto3.Execute{},
-		&pgproto3.Sync{})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/libs/obs"
 	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
@@ -31,7 +32,9 @@ type line struct {
 	due    poll.Timer
 	about  []uint64
 	of     []use
-	row    [][]byte
+	// replayed is how far the replica was before it was asked.
+	replayed lsn.Position
+	row      [][]byte
 
 	// former is what earlier runs of the server may have shown.
 	former fence.Former

@@ -1,5 +1,7 @@
 package fence
 
+import "github.com/pgpilot/pgpilot/libs/lsn"
+
 // A standby shows a commit when it replays it. The backend that commits may still be
 // waiting then, for a synchronous standby or for microseconds, and the primary does
 // not show the row yet. Whoever has seen it, or may have been told of it, may use the
@@ -9,6 +11,12 @@ package fence
 // transaction has either ended, and is visible, or is one of those in progress. Open
 // lists these. Those that are not in it any more have ended; those that a replica has
 // not committed yet, it has shown to nobody.
+//
+// A replica can also speak for all others: one that has replayed as far as the primary
+// had written at a moment after Begin, and has not committed a transaction, shows that
+// there was no commit record then which any replica could have replayed. That is how
+// what is prepared and pending, or runs for long, is told from what commits where a
+// replica cannot be asked.
 
 // Set is a set of backends.
 type Set uint64
@@ -22,8 +30,10 @@ func (s Set) Has(i int) bool { return s&(1<<uint(i)) != 0 }
 // Crossing is one use of the primary that waits for the barrier, from Begin on.
 type Crossing struct {
 	// from are the replicas that may have shown what has to be visible.
-	from   Set
-	asked  bool
+	from  Set
+	asked bool
+	// at is how far the primary had written then.
+	at     lsn.Position
 	doubts []doubt
 }
 
@@ -40,8 +50,12 @@ func (c *Crossing) Begin(from Set) { *c = Crossing{from: from, doubts: c.doubts[
 // From gives the replicas.
 func (c *Crossing) From() Set { return c.from }
 
-// Open takes the transactions in progress on the primary, at a moment after Begin.
-func (c *Crossing) Open(xids []uint64) {
+// Open takes the transactions in progress on the primary, at a moment after Begin, and
+// how far it had written then.
+func (c *Crossing) Open(xids []uint64, at lsn.Position) {
+	if !c.asked || at.Timeline != c.at.Timeline {
+		c.at = at
+	}
 	if !c.asked {
 		c.asked = true
 		for _, x := range xids {
@@ -69,6 +83,19 @@ func (c *Crossing) Unseen(on int, unseen func(xid uint64) bool) {
 		d.unseen = d.unseen.With(on)
 		return d.unseen&c.from != c.from
 	})
+}
+
+// Unwritten takes from a replica that had replayed so far, before it was asked, which
+// transactions it has not committed.
+func (c *Crossing) Unwritten(replayed lsn.Position, unseen func(xid uint64) bool) {
+	if c.asked && reaches(replayed, c.at) {
+		c.keep(func(d *doubt) bool { return !unseen(d.xid) })
+	}
+}
+
+// reaches reports whether a replica has replayed as far as the primary had written.
+func reaches(replayed, written lsn.Position) bool {
+	return !written.IsZero() && replayed.Covers(written)
 }
 
 // Only leaves those transactions in doubt that may have been seen, where no replica can

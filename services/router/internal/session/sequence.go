@@ -206,6 +206,8 @@ func (s *Session) surveyParse(msg []byte) bool {
 	var hint *hints
 	switch {
 	case !ok:
+	case len(name) > maxName, len(msg)-wire.HeaderSize > s.env.Settings().MaxText: // see stream
+		v = unlooked()
 	case !s.known && s.repeats(name, msg[wire.HeaderSize+len(name)+1:]):
 		v = s.unnamed.verdict
 	default:

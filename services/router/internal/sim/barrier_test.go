@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/pgpilot/pgpilot/libs/lsn"
 	"github.com/pgpilot/pgpilot/services/router/internal/fence"
 	"github.com/pgpilot/pgpilot/services/router/internal/route"
 	"github.com/pgpilot/pgpilot/services/router/internal/session"
@@ -19,6 +20,7 @@ type barrier struct {
 	asked, answered bool
 	over            fence.Server
 	open            []uint64
+	at              lsn.Position
 	// gone is what servers may have shown that are not configured any more.
 	gone fence.Former
 }
@@ -33,13 +35,16 @@ func (u use) waits() bool { return !u.c.closed && u.c.crosses && u.c.turn == u.t
 
 // line is what is known of a replica's run: what was in progress when it was first
 // asked may have been shown by the run before. of are the uses that it is being asked
-// for, about the transactions about.
+// for, about the transactions about, and replayed is how far it was before it was asked.
 type line struct {
 	run    int32
 	former fence.Former
 	asking bool
 	about  []uint64
 	of     []use
+	// replayed is of the run asked.
+	replayed lsn.Position
+	asked    uint32
 }
 
 // mustCross reports whether the client may use the connection only behind the barrier.
@@ -134,6 +139,7 @@ func (b *barrier) read() {
 	for _, c := range srv.pending {
 		b.open = append(b.open, uint64(c.rec.id))
 	}
+	b.at = srv.position()
 	b.answered = true
 }
 
@@ -143,9 +149,9 @@ func (b *barrier) arrive() {
 		b.group.Fail()
 		return
 	}
-	b.gone.List(b.open)
+	b.gone.List(b.open, b.at)
 	for i := range b.lines {
-		b.lines[i].former.List(b.open)
+		b.lines[i].former.List(b.open, b.at)
 	}
 	var doubtful []use
 	for _, u := range b.group.Done() {
@@ -153,7 +159,7 @@ func (b *barrier) arrive() {
 			continue
 		}
 		x := &u.c.crossing
-		x.Open(b.open)
+		x.Open(b.open, b.at)
 		if x.From() == 0 {
 			x.Only(b.gone.May)
 		}
@@ -166,11 +172,20 @@ func (b *barrier) arrive() {
 	for i := range b.lines {
 		if l := &b.lines[i]; len(doubtful) > 0 && i != b.over.Backend && !l.asking && !b.r.tracker.Free(i) {
 			l.asking, l.about, l.of = true, slices.Clone(b.open), slices.Clone(doubtful)
+			l.replayed, l.asked = b.replayed(i), b.r.tracker.Run(i)
 		}
 	}
 	for _, u := range doubtful {
 		b.group.Join(u, &u.c.crossPlace)
 	}
+}
+
+// replayed is how far a replica has replayed at least.
+func (b *barrier) replayed(i int) lsn.Position {
+	if s := &b.r.tracker.Table().Backends[i]; s.Role == route.RoleReplica && !s.Diverged {
+		return s.Replayed
+	}
+	return lsn.Position{}
 }
 
 // tells is the answer of a replica.
@@ -183,15 +198,27 @@ func (b *barrier) tells(i int) {
 	}
 	run := b.r.tracker.Observe(i, srv.incarnation(), topology.Sight{At: b.r.w.time()})
 	l := b.lineTo(i)
+	unseen := func(x uint64) bool {
+		shown := slices.ContainsFunc(srv.log[:srv.visible], func(r record) bool { return uint64(r.id) == x })
+		return slices.Contains(asked.about, x) && !shown
+	}
+	replayed := asked.replayed
+	if asked.asked != run { // the answer is of another run
+		replayed = lsn.Position{}
+	}
+	b.gone.Unwritten(replayed, unseen)
+	for j := range b.lines {
+		b.lines[j].former.Unwritten(replayed, unseen)
+	}
 	for _, u := range asked.of {
 		c := u.c
-		if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {
+		if !u.waits() {
 			continue
 		}
-		c.crossing.Unseen(i, func(x uint64) bool {
-			shown := slices.ContainsFunc(srv.log[:srv.visible], func(r record) bool { return uint64(r.id) == x })
-			return slices.Contains(asked.about, x) && !shown && (!c.everyone || !l.former.May(x) && !b.gone.May(x))
-		})
+		c.crossing.Unwritten(replayed, unseen)
+		if by := (fence.Server{Backend: i, Run: run}); c.everyone || c.by == by {
+			c.crossing.Unseen(i, func(x uint64) bool { return unseen(x) && (!c.everyone || !l.former.May(x) && !b.gone.May(x)) })
+		}
 		if c.crossing.Passed() {
 			b.pass(c)
 		}

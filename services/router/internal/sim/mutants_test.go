@@ -92,12 +92,13 @@ func mutants() []wrong {
 		one("a replica that has restarted taken for the one that was read", pick, "|| b.Run != r.Run)", ")"),
 		one("no word before an answer that may be older", loop, "c.s.Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) {", "c.s.Parted(fence.Server{Backend: b, Run: with.run}, r.timeline()) && b < 0 {"),
 		one("no visibility barrier for causal", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
-		one("the next run of a replica speaks for the one that was read", rounds, "if !u.waits() || !c.everyone && c.by != (fence.Server{Backend: i, Run: run}) {", "if run++; !u.waits() || !c.everyone && c.by.Backend != i {"),
+		one("the next run of a replica speaks for the one that was read", rounds, "c.everyone || c.by == by {", "c.everyone || c.by.Backend == by.Backend {"),
 	)
 	mode = "linear"
 	for _, m := range []wrong{
-		one("a replica that has restarted speaks for its former run", rounds, "(!c.everyone || !l.former.May(x) && !b.gone.May(x))", "(!c.everyone || !b.gone.May(x) && l != nil)"),
+		one("a replica that has restarted speaks for its former run", rounds, "unseen(x) && (!c.everyone || !l.former.May(x) && !b.gone.May(x))", "unseen(x) && (!c.everyone || !b.gone.May(x) && l != nil)"),
 		one("nobody speaks for a replica that is not configured any more", former, "func (f *Former) Begin() { f.known, f.listing = false, false }", "func (f *Former) Begin() {}"),
+		one("a replica that is behind speaks for the others", crossing, "return !written.IsZero() && replayed.Covers(written)", "return true"),
 	} {
 		m.test = "TestWhatCannotBeAskedStaysInDoubt"
 		list = append(list, m)
@@ -108,7 +109,7 @@ func mutants() []wrong {
 		one("no visibility barrier", crossing, "func (c *Crossing) Passed() bool { return ", "func (c *Crossing) Passed() bool { return true || "),
 		one("a barrier that takes transactions in progress for ended", crossing, "		for _, x := range xids {\n			c.doubts", "		for _, x := range xids[:0] {\n			c.doubts"),
 		one("a barrier only for who has read a replica", rounds, "return aside || mode == fence.Linear", "return aside"),
-		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(b.from(c))\n", "c.crossing.Begin(b.from(c))\n	c.crossing.Open(nil)\n"),
+		one("a barrier by a round from before the arrival", rounds, "c.crossing.Begin(b.from(c))\n", "c.crossing.Begin(b.from(c))\n	c.crossing.Open(nil, lsn.Position{})\n"),
 	)
 }
 
