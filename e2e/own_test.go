@@ -107,4 +107,32 @@ func TestOwnParametersAreAsAServers(t *testing.T) {
 	query("BEGIN; SELECT 1")
 	sequence("end and run at once", bind("ends", "sets"), parse("", "COMMIT AND CHAIN"), bind("", ""), run(""), run("ends"))
 	query("ROLLBACK")
+
+	// A simple query behind messages without a Sync ends their transaction.
+	inside := func(of, sql string, ms ...pgproto3.FrontendMessage) {
+		t.Helper()
+		same(of+", then "+sql, func(name string) []pgproto3.FrontendMessage {
+			return append(slices.Clone(ms), &pgproto3.Query{String: strings.ReplaceAll(sql, "@", name)})
+		}, 1)
+	}
+	closes := &pgproto3.Close{ObjectType: 'S', Name: "closed"}
+	writes := []pgproto3.FrontendMessage{parse("", "INSERT INTO owned VALUES (1)"), bind("", ""), run("")}
+	for _, sql := range []string{
+		"SET @ = '7s'", "SHOW @", "SET @ = '8s'; SHOW @", "RESET @; SET @ = '5s'", "SET LOCAL @ = '9s'", "SET @ = '7s'; SELECT 1; SHOW @",
+		"SET @ = '8s'; SELECT 1 / 0", "BEGIN; SET @ = '9s'", "SHOW @", "SET LOCAL @ = '6s'", "ROLLBACK", "SHOW @", "SET @ = '1s'; SELECT 1",
+	} {
+		sequence("prepare what is closed", parse("closed", "SELECT 1"))
+		inside("a closed statement", sql, closes, closes)
+		inside("a write", sql, writes...)
+		query("SHOW @")
+		inside("a portal that is not run", sql, parse("", "SELECT 1"), bind("", ""))
+		query("SHOW @")
+	}
+	same("a failed statement", func(name string) []pgproto3.FrontendMessage {
+		return []pgproto3.FrontendMessage{parse("", "SELECT 1 / 0"), bind("", ""), run(""), &pgproto3.Query{String: "SET " + name + " = '3s'"}, sync}
+	}, 1)
+	query("SHOW @")
+	inside("what begins a block", "SET @ = '2s'", parse("", "BEGIN"), bind("", ""), run(""))
+	query("ROLLBACK")
+	query("SHOW @")
 }

@@ -42,7 +42,7 @@ func clients() []client {
 		{name: "psycopg3", prepare: python("psycopg", "psycopg-3/client.py"), steps: inModes(everywhere, "plain", "pipeline"), reads: 3 * preparedReads},
 		{name: "psycopg2", prepare: python("psycopg2", "psycopg-2/client.py"), steps: everywhere, reads: preparedReads},
 		{name: "node-postgres", prepare: node, steps: everywhere, reads: preparedReads},
-		{name: "jdbc", prepare: jdbc, steps: inModes(append(slices.Clone(everywhere), "cursor"), "autosave never", "autosave always"), reads: 2 * preparedReads},
+		{name: "jdbc", prepare: jdbc, steps: inModes(append(slices.Clone(everywhere), "cursor", "closed statements"), "autosave never", "autosave always"), reads: 2 * preparedReads},
 		{name: "psql", prepare: psql, steps: everywhere, reads: preparedReads},
 		{name: "pgbench", prepare: pgbench, steps: []string{"init", "simple", "extended", "prepared"}, reads: 3 * preparedReads},
 	}

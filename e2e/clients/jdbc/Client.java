@@ -53,6 +53,7 @@ public final class Client {
     step("temporary table", this::temporary);
     step("search_path", this::searchPath);
     step("cursor", this::cursor);
+    step("closed statements", this::closed);
   }
 
   private void step(String name, Step step) {
@@ -67,7 +68,10 @@ public final class Client {
   }
 
   private Connection open() throws SQLException {
-    Properties p = new Properties();
+    return open(new Properties());
+  }
+
+  private Connection open(Properties p) throws SQLException {
     p.setProperty("user", System.getenv("PGUSER"));
     p.setProperty("password", System.getenv("PGPASSWORD"));
     p.setProperty("sslmode", System.getenv("PGSSLMODE"));
@@ -313,6 +317,29 @@ public final class Client {
         check(next == 100, "a cursor gives " + next + " rows");
       }
       c.commit();
+    }
+  }
+
+  /** What was closed is told the server in front of the next statement, which here is a simple query. */
+  private void closed(Connection other) throws SQLException {
+    Properties p = new Properties();
+    p.setProperty("preferQueryMode", "extendedForPrepared");
+    p.setProperty("preparedStatementCacheQueries", "0");
+    try (Connection c = open(p)) {
+      for (String route : new String[] {"primary", "auto"}) {
+        expect(c, 1, "SELECT 1");
+        execute(c, "SET pgpilot.route = '" + route + "'");
+        shows(c, route);
+        expect(c, 2, "SELECT 2");
+        shows(c, route);
+      }
+    }
+  }
+
+  private static void shows(Connection c, String route) throws SQLException {
+    try (Statement s = c.createStatement();
+        ResultSet rows = s.executeQuery("SHOW pgpilot.route")) {
+      check(rows.next() && route.equals(rows.getString(1)), "the route is not " + route);
     }
   }
 }

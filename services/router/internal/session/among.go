@@ -22,6 +22,8 @@ type among struct {
 	own  []settings.Among
 	// done is how many statements of the rest have been executed.
 	done int
+	// warns says that the only statement is a SET LOCAL outside of a transaction block.
+	warns bool
 }
 
 // parts takes a string apart; nil if it is none of these.
@@ -120,7 +122,7 @@ func (s *Session) precedes(a *among, typ byte, msg []byte) {
 	case wire.ParameterStatus, wire.NotificationResponse, wire.ReadyForQuery:
 		return
 	case wire.NoticeResponse, wire.ErrorResponse:
-		if farewell(typ, msg) || a.unparsed(msg) {
+		if len(a.rest) == 0 || farewell(typ, msg) || a.unparsed(msg) {
 			return
 		}
 	}
@@ -138,6 +140,10 @@ func (s *Session) succeeds(a *among, typ byte) {
 // runAmong executes those whose turn has come.
 func (s *Session) runAmong(a *among) {
 	from := len(s.scratch)
+	if a.warns {
+		a.warns = false
+		s.warnOfLocal()
+	}
 	for len(a.own) > 0 && a.own[0].Behind <= a.done {
 		s.runOne(&a.own[0].Own)
 		a.own = a.own[1:]

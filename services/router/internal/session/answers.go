@@ -16,8 +16,8 @@ type answers struct {
 	// nothing is the front of an empty queue.
 	nothing owed
 	// simples is how many entries are a simple query or a function call, syncs how
-	// many end a sequence.
-	simples, syncs int
+	// many end a sequence, prepares how many are an Execute of a PREPARE.
+	simples, syncs, prepares int
 	// open says that messages have been sent since the last Sync, executed that there was
 	// an Execute among them.
 	open, executed bool
@@ -92,6 +92,9 @@ func (a *answers) push(o *owed) {
 		a.syncs++
 		a.openChanges = [scopes]int{}
 	}
+	if o.preparesLater() {
+		a.prepares++
+	}
 	if o.copies {
 		a.copies++
 	}
@@ -119,6 +122,9 @@ func (a *answers) leave() {
 	}
 	if o.typ == wire.Sync {
 		a.syncs--
+	}
+	if o.preparesLater() {
+		a.prepares--
 	}
 	if o.copies {
 		a.copies--

@@ -125,10 +125,15 @@ func (s *Session) whileIdle(typ byte, total int, rest []byte) int {
 		s.end()
 		return len(rest)
 	}
-	if typ == wire.FunctionCall {
+	switch typ {
+	case wire.FunctionCall:
 		s.verdict, s.known, s.hint = verdict.Unclassified(), false, nil
 		s.route()
 		return 0
+	case wire.Close:
+		if n := s.closesBefore(rest); n > 0 {
+			return n
+		}
 	}
 	here := oneStatement{s: s}
 	is := here.read(rest)

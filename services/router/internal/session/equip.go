@@ -89,14 +89,14 @@ func (s *Session) others() (names []string) {
 // is there, and reports whether there is anything to do.
 func (s *Session) equips(typ byte, msg []byte) bool {
 	t := s.held[s.at].statements
-	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) {
+	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) && (s.verdict.Kind == verdict.Read || !namesServers(typ, msg)) {
 		return false
 	}
 	us, all := s.needs(typ, msg)
 	if s.pins&pinState != 0 { // what is there is the client's
 		us = slices.DeleteFunc(us, func(u use) bool {
 			_, noted := t.sql[u.name]
-			return s.named[u.name] == nil && !noted
+			return s.named[u.name] == nil && !noted && t.held[u.name] == nil
 		})
 	}
 	var todo []equipment
@@ -179,6 +179,8 @@ func (s *Session) lacking(u use) (todo []equipment) {
 	st, t := s.named[u.name], s.held[s.at].statements
 	_, there := t.sql[u.name]
 	switch {
+	case st == nil && u.verb != toPrepare && t.held[u.name] != nil:
+		return []equipment{{u.name, nil}} // by a name that the client did not give
 	case st == nil:
 	case st.raw && !st.sql:
 		return nil // where it is, it is

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/binary"
 
+	"github.com/pgpilot/pgpilot/libs/verdict"
 	"github.com/pgpilot/pgpilot/libs/wire"
 )
 
@@ -27,7 +28,12 @@ func (s *Session) equipInside(st *Statement, run *forwarding) {
 func (s *Session) loseInside(name string, run *forwarding) {
 	t := s.held[s.at].statements
 	had, ok := t.sql[name]
-	if !ok {
+	switch {
+	case !ok && t.held[name] != nil:
+		delete(t.held, name)
+		s.closeHidden(run, name)
+		return
+	case !ok:
 		return
 	}
 	delete(t.sql, name)
@@ -43,14 +49,34 @@ func (s *Session) makeWay(name string, run *forwarding) {
 	}
 }
 
+// vacate has the connection in use not have, under the name that a statement is to have there,
+// what was prepared with SQL.
+func (s *Session) vacate(st *Statement, run *forwarding) {
+	if len(s.held[s.at].statements.sql) > 0 {
+		s.loseInside(st.server, run)
+	}
+}
+
 // supply gives the connection in use what a statement that is about to be bound or
 // described names.
 func (s *Session) supply(st *Statement, run *forwarding) {
-	if st.verdict.Detail == nil || s.failing() {
+	if !s.failing() {
+		for _, u := range firsts(s.usesOfParsed(st.looked(), &st.verdict)) {
+			s.supplyUse(u, run)
+		}
+	}
+}
+
+// supplyParse does so for what is about to be parsed: how an EXECUTE is described is settled
+// then.
+func (s *Session) supplyParse(text []byte, v *verdict.Verdict, run *forwarding) {
+	if s.failing() {
 		return
 	}
-	for _, u := range firsts(usesIn(&st.verdict)) {
-		s.supplyUse(u, run)
+	for _, u := range firsts(s.usesOfParsed(text, v)) {
+		if u.verb == toExecute {
+			s.supplyUse(u, run)
+		}
 	}
 }
 
@@ -119,27 +145,4 @@ func (s *Session) inside(run *forwarding, sql string, changes owed) {
 // prepared with SQL: its transaction had failed when its sequence began.
 func (s *Session) unequipped(st *Statement) bool {
 	return st.sql && !s.has(st)
-}
-
-// queryInside forwards a simple query or a function call in the middle of a sequence. Nobody
-// looks into what it does, but for the names of statements.
-func (s *Session) queryInside(typ byte, total int, rest, all []byte, at int, run *forwarding) int {
-	var us []use
-	if t := s.held[s.at].statements; typ == wire.Query && (len(s.named) > 0 || len(t.sql) > 0) {
-		if len(rest) < total && total <= maxHeld {
-			return 0
-		}
-		var waits bool
-		if us, waits = s.supplyQuery(rest[:min(total, len(rest))], run); waits {
-			return 0
-		}
-	}
-	s.effects(unlooked(), nil, nil)
-	n := s.take(total, rest)
-	o := s.simple(typ)
-	o.drops(namesIn(us, toDeallocate))
-	o.prepares(namesIn(us, toPrepare))
-	s.owed.sent(o)
-	run.add(all, at, n)
-	return n
 }

@@ -50,6 +50,7 @@ func (s *Session) fromEquipping(typ byte, msg []byte) bool {
 	case e.name == "":
 	case e.st == nil && (q.done || q.code == noSuchStatement):
 		delete(t.sql, e.name)
+		delete(t.held, e.name)
 	case e.st == nil:
 		q.kept = true
 	case q.done:

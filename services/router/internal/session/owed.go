@@ -1,6 +1,9 @@
 package session
 
-import "github.com/pgpilot/pgpilot/services/router/internal/settings"
+import (
+	"github.com/pgpilot/pgpilot/libs/wire"
+	"github.com/pgpilot/pgpilot/services/router/internal/settings"
+)
 
 // owed is one answer. It is small: with a statement of the extended protocol five are added
 // and removed.
@@ -78,6 +81,11 @@ func (o *owed) precedes(parts *among) {
 	if parts != nil {
 		o.besides().among = parts
 	}
+}
+
+// preparesLater reports whether names are given by an Execute, once it is answered.
+func (o *owed) preparesLater() bool {
+	return o.more != nil && o.typ == wire.Execute && len(o.more.prepares) > 0
 }
 
 // besides gives what few entries have, to be changed.

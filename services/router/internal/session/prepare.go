@@ -53,6 +53,7 @@ func (s *Session) inject(run *forwarding) {
 	case held.find(st) != nil:
 		s.closeHidden(run, st.server)
 	default:
+		s.vacate(st, run)
 		s.makeRoom(run, held)
 	}
 	held.add(st, s.origin())

@@ -2,8 +2,10 @@ package session
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
 	"github.com/pgpilot/pgpilot/services/router/internal/settings"
 )
 
@@ -117,6 +119,30 @@ func (s *Session) ranPrepare(of *owed) {
 	s.sql = true
 	s.held[s.at].statements.prepare(of.st.client, underName{of.st.id, origin{number: of.st.birth.own, current: true}})
 	s.born(of.st)
+}
+
+// awaitsPrepare has a message wait that names a statement which a PREPARE in front of it gives
+// its name to, if it succeeds.
+func (s *Session) awaitsPrepare(typ byte, msg []byte, run *forwarding) bool {
+	var name []byte
+	ok := false
+	switch typ {
+	case wire.Parse:
+		name, _, ok = cutString(msg[wire.HeaderSize:])
+	case wire.Bind:
+		_, name, _, ok = splitBind(msg)
+	case wire.Describe, wire.Close:
+		var kind byte
+		kind, name, ok = splitTarget(msg)
+		ok = ok && kind == 'S'
+	}
+	if !ok || !slices.ContainsFunc(s.owed.all(), func(o owed) bool {
+		return o.preparesLater() && slices.Contains(o.more.prepares, string(name))
+	}) {
+		return false
+	}
+	s.awaitAnswers(run)
+	return true
 }
 
 // resolve gives an EXECUTE at the head the verdict of the statement that it names (rule

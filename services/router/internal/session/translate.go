@@ -47,6 +47,8 @@ func (s *Session) stream(typ byte, total int, rest, all []byte, at int, run *for
 		return s.drop(total, rest) // as the server does
 	case (s.sweeps || s.block.unsure) && typ != wire.Sync && !s.owed.open && !s.owed.empty():
 		return s.wait() // until it is known which statements are left, and that BEGIN has not failed
+	case s.owed.prepares > 0 && s.awaitsPrepare(typ, rest[:min(total, len(rest))], run):
+		return 0
 	case typ == wire.Parse && total-wire.HeaderSize > s.env.Settings().MaxText:
 		return s.parseBlindly(total, rest, all, at, run)
 	case !whole && (typ == wire.Parse || total <= maxHeld && (typ == wire.Describe || typ == wire.Execute || typ == wire.Close)):
@@ -114,6 +116,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return len(msg)
 	}
 	held := s.held[s.at].statements
+	s.supplyParse(text, &v, run)
 	if len(name) == 0 {
 		st := s.spare
 		if st == nil {
@@ -140,6 +143,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 	st.name(string(name))
 	o := owed{typ: wire.Parse, st: st, scope: namedScope, undoes: true, name: st.client}
 	if held.find(st) == nil {
+		s.vacate(st, run)
 		s.makeRoom(run, held)
 	} else {
 		// What another client has had parsed may be older than a change of what it names:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
+	"github.com/pgpilot/pgpilot/libs/wire"
 )
 
 // use is what a text does with the name of a prepared statement.
@@ -111,6 +112,37 @@ func (s *Session) usesOf(text []byte, v *verdict.Verdict) []use {
 		us = s.dialect().uses(text)
 	}
 	return firsts(append(us, usesIn(v)...))
+}
+
+// usesOfParsed gives what a text of the extended protocol does with names: as far as its verdict
+// knows that, unless it may be about names that are servers'.
+func (s *Session) usesOfParsed(text []byte, v *verdict.Verdict) []use {
+	us := usesIn(v)
+	if v.Kind != verdict.Read && mentionsServers(text) && s.legible(text) {
+		us = append(us, s.dialect().uses(text)...)
+	}
+	return us
+}
+
+// mentionsServers reports whether a text may have a name in it that servers know a statement of
+// the extended protocol by.
+func mentionsServers(text []byte) bool {
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(text[at:], '_')
+		if i < 0 {
+			return false
+		}
+		at += i
+		if from := at + 1 - len(serverPrefix); from >= 0 && bytes.EqualFold(text[from:at+1], []byte(serverPrefix)) {
+			return true
+		}
+	}
+}
+
+// namesServers reports whether a simple query may.
+func namesServers(typ byte, msg []byte) bool {
+	text, ok := wire.QueryText(msg)
+	return ok && typ == wire.Query && mentionsServers(text)
 }
 
 // usesIn gives what a verdict knows of them.
