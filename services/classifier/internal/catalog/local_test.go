@@ -38,7 +38,7 @@ func TestLocalSettingsOfFunctions(t *testing.T) {
 		"DO $$BEGIN PERFORM leads('x'); END$$":    {verdict.Unproven, true},
 		"DO $$BEGIN SET LOCAL ROLE pilot; END$$":  {verdict.Unproven, true},
 		"DO $$BEGIN SET LOCAL app.x = 'y'; END$$": {verdict.Unproven, false},
-		"SELECT shuffles()":                       {verdict.Session, false},
+		"SELECT shuffles()":                       {verdict.Session | verdict.Indelible, false},
 		"SELECT logs_in()":                        {verdict.Session, false},
 		"SELECT logs_in_by_name()":                {verdict.Session, false},
 		"SELECT makes()":                          {verdict.Unproven, false},
