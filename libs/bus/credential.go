@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/nats-io/nkeys"
 
@@ -80,6 +81,12 @@ func Identity(dir *rundir.Dir, id string) (string, error) {
 		return "", fmt.Errorf("name this host on the bus: %w", err)
 	}
 	return fmt.Sprintf("%s@%x", id, host), nil
+}
+
+// HostOf gives what an Identity says of the run directory, empty if it says nothing.
+func HostOf(identity string) string {
+	_, host, _ := strings.Cut(identity, "@")
+	return host
 }
 
 func seedOf(dir *rundir.Dir, file string) ([]byte, error) {

@@ -7,6 +7,11 @@ import "strings"
 // that is not known.
 func AtParse(name string) bool { return !strings.Contains(name, ".") && !laterOnly[name] }
 
+// Stays reports whether something stays of a setting that is made until the end of the transaction:
+// what random() will give, and of servers before 15.9, 16.5 and 17.1 that session_authorization has
+// taken away the role (their release notes).
+func Stays(name string) bool { return name == "seed" || name == "session_authorization" }
+
 // laterOnly are common settings that matter only when a statement runs. Those of
 // extensions and of applications, with a dot in their names, are others.
 var laterOnly = map[string]bool{

@@ -104,6 +104,29 @@ func TestPromotion(t *testing.T) {
 	if m := lp.scrape(t); m["pgpilot_backend_superseded backend=primary"] != 1 || m["pgpilot_backend_healthy backend=primary role=primary"] != 0 {
 		t.Errorf("metrics: %v", m)
 	}
+
+	// A question that fails behind the observation takes nothing of it away.
+	watcher := connect(t, c.Primary().SuperDSN())
+	execute(t, sql, "BEGIN; LOCK TABLE pg_db_role_setting IN ACCESS EXCLUSIVE MODE")
+	const waiting = " FROM pg_stat_activity WHERE application_name = 'pgpilot-lagpoller' AND wait_event_type = 'Lock'"
+	eventually(t, "the lagpoller waits", func() bool {
+		var n int
+		if err := watcher.QueryRow(t.Context(), "SELECT count(*)"+waiting).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	})
+	from := e.lag(t, "replica2", "before", healthy).Seq
+	execute(t, watcher, "SELECT pg_terminate_backend(pid)"+waiting)
+	e.lag(t, "replica2", "behind", func(l bus.Lag) bool { return l.Seq > from+3 })
+	execute(t, sql, "ROLLBACK")
+	wish(t, e, lsn.Position{Timeline: old + 1, LSN: write(t, sql)})
+	e.lag(t, "replica1", "answers again", func(l bus.Lag) bool { return healthy(l) && l.InsertLSN > p.LSN })
+	for len(e.topology) > 0 {
+		if m := <-e.topology; m.Primary != "replica1" || len(m.SwitchPoints) != 1 {
+			t.Errorf("meanwhile: primary %q, switch points %+v", m.Primary, m.SwitchPoints)
+		}
+	}
 }
 
 // A replica goes on with the old primary after another was promoted: it shows rows

@@ -54,6 +54,7 @@ func serve(ctx context.Context, env *service.Env) error {
 		Stopping: func() { links.Stopping() },
 		Way:      func() *intake.Link { return links.Way() },
 		Metrics:  engine.NewMetrics(env.Metrics),
+		Host:     paper.Host(),
 	})
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ func TestLocalSettingsOfFunctions(t *testing.T) {
 		CREATE FUNCTION names(name text) RETURNS text LANGUAGE sql AS $$SELECT set_config(name, 'x', true)$$;
 		CREATE FUNCTION acts() RETURNS void LANGUAGE plpgsql AS $$BEGIN SET LOCAL ROLE pg_monitor; END$$;
 		CREATE FUNCTION shuffles() RETURNS void LANGUAGE sql AS $$SET LOCAL seed = 0.5$$;
+		CREATE FUNCTION logs_in() RETURNS void LANGUAGE plpgsql AS $$BEGIN SET LOCAL SESSION AUTHORIZATION DEFAULT; END$$;
+		CREATE FUNCTION logs_in_by_name() RETURNS void LANGUAGE plpgsql AS $$BEGIN PERFORM set_config('session_authorization', 'pilot', true); END$$;
 		CREATE FUNCTION makes() RETURNS void LANGUAGE sql AS $$CREATE TABLE IF NOT EXISTS x (id int)$$;
 		CREATE FUNCTION drops() RETURNS void LANGUAGE sql AS $$DROP TABLE IF EXISTS x$$`)
 	s := read(t, c)
@@ -36,7 +38,9 @@ func TestLocalSettingsOfFunctions(t *testing.T) {
 		"DO $$BEGIN PERFORM leads('x'); END$$":    {verdict.Unproven, true},
 		"DO $$BEGIN SET LOCAL ROLE pilot; END$$":  {verdict.Unproven, true},
 		"DO $$BEGIN SET LOCAL app.x = 'y'; END$$": {verdict.Unproven, false},
-		"SELECT shuffles()":                       {verdict.Session, false},
+		"SELECT shuffles()":                       {verdict.Session | verdict.Indelible, false},
+		"SELECT logs_in()":                        {verdict.Session, false},
+		"SELECT logs_in_by_name()":                {verdict.Session, false},
 		"SELECT makes()":                          {verdict.Unproven, false},
 		"SELECT drops()":                          {},
 		"PREPARE p AS SELECT leads('x')":          {verdict.Session, false},

@@ -228,6 +228,9 @@ func (r *reader) setting(i int) string {
 	if r.at(i + 1).is(".") {
 		return r.at(i).text + "."
 	}
+	if r.at(i).is("session") && r.at(i+1).is("authorization") {
+		return "session_authorization"
+	}
 	return r.at(i).text
 }
 

@@ -22,16 +22,13 @@ const Local verdict.Effect = 1 << 31
 // transaction. An empty name is one that is not known.
 func LocalEffect(name string) verdict.Effect {
 	switch name = strings.ToLower(name); {
-	case name == seed:
+	case verdict.Stays(name):
 		return verdict.Session
 	case verdict.AtParse(name):
 		return Local
 	}
 	return 0
 }
-
-// seed is the setting of which something stays in any case: what random() will give.
-const seed = "seed"
 
 // locals is what a statement sets until the end of its transaction.
 type locals struct {
@@ -70,7 +67,7 @@ func (l *locals) call(n *pgquery.FuncCall) {
 func (l *locals) setsLocally(s *pgquery.VariableSetStmt) verdict.Effect {
 	switch {
 	case !s.GetIsLocal() || set(s) != 0:
-	case s.GetName() == seed:
+	case verdict.Stays(strings.ToLower(s.GetName())):
 		return verdict.Session
 	default:
 		l.note(verdict.Operand{Word: s.GetName()}, verdict.Session)

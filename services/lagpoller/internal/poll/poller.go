@@ -151,6 +151,7 @@ func (p *poller) dial(ctx context.Context, s Settings) error {
 		return err
 	}
 	p.conn = c
+	p.pointsOf, p.points = 0, nil               // it may be another server by now
 	p.unwatch = context.AfterFunc(ctx, c.Close) // ends a read that waits for a silent server
 	return nil
 }
@@ -161,7 +162,7 @@ func (p *poller) hangUp() {
 	}
 	p.unwatch()
 	p.conn.Close()
-	p.conn, p.pointsOf, p.points, p.compared, p.unreadable = nil, 0, nil, false, false
+	p.conn, p.compared, p.unreadable = nil, false, false
 }
 
 // history asks a server where the timelines before its own ended. A primary that has lost the

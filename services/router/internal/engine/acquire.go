@@ -432,7 +432,6 @@ func (e *Engine) release(c *client, slot session.Slot, how session.Condition) {
 	if how == session.Stepped {
 		s.steppedBy(c)
 	}
-	s.used = s.used || s.soiled && s.stepper == nil // see soil
 	if s.cancels > 0 {
 		s.parked = true // until the last cancel request is over
 		return

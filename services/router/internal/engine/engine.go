@@ -54,6 +54,8 @@ type Options struct {
 	// block.
 	Way     func() *intake.Link
 	Metrics *Metrics
+	// Host tells the run directory from others that share the bus (bus.HostOf).
+	Host string
 }
 
 // Engine is the loop and all it owns.

@@ -21,7 +21,9 @@ func (e *Engine) Lag(m bus.Lag) {
 		was := b.Healthy
 		e.tracker.Lag(&m, e.now)
 		e.warnOfForeign(i)
-		e.hearStored(i, m.Settings)
+		if m.Error == "" { // otherwise they are older
+			e.hearStored(i, m.Settings)
+		}
 		e.arrivedAt(i)
 		if was && !b.Healthy {
 			e.evacuate(i)

@@ -31,7 +31,6 @@ func (e *Engine) Cancel(key handoff.CancelKey, over func(found bool)) {
 // sends from then on. A statement that has not left yet, in a transaction or because a
 // request is under way for the one before, is canceled when it has.
 func (c *client) cancel(over func()) {
-	idle := c.s.Phase() == session.Idle
 	c.hear()
 	if c.closed {
 		over()
@@ -43,9 +42,7 @@ func (c *client) cancel(over func()) {
 	}
 	c.s.Cancel()
 	c.perform()
-	if idle { // what runs has only just been sent
-		c.insist(0)
-	}
+	c.insist(0)
 	c.whenCanceled(over)
 	c.resume()
 }
@@ -94,7 +91,7 @@ func (c *client) cancelEarly() {
 }
 
 // insist cancels the statement again if the server has said nothing for a while. A process
-// of it that has not taken the statement up yet ignores a request, and this one has left
+// of it that has not taken the statement up yet ignores a request, and this one may have left
 // right behind it. Once it has said anything, what runs may be a statement behind that one.
 func (c *client) insist(times int) {
 	s := c.conns[c.s.Slot()]

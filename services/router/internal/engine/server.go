@@ -89,6 +89,7 @@ func (s *server) steppedBy(c *client) {
 // comeBack brings a connection that nobody has to the pool.
 func (s *server) comeBack() {
 	s.parked = false
+	s.used = s.used || s.soiled && s.stepper == nil && !s.opened // see soil
 	if s.used || s.opened {
 		s.reset()
 		return
@@ -273,7 +274,6 @@ func (s *server) receiveReset() {
 			s.resetting = false
 			s.e.timers.Stop(&s.due)
 			if !s.broken {
-				s.used = s.soiled // meanwhile
 				s.comeBack()
 			}
 			return

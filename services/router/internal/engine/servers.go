@@ -54,7 +54,7 @@ const (
 func (e *Engine) trackerSettings(c *config.Config) topology.Settings {
 	upTo := min(breakerUpTo, c.Health.MaxBackoff.D())
 	return topology.Settings{
-		StaleAfter: c.Health.StaleAfter.D(), SlowStart: c.Routing.SlowStart.D(), Clock: e.clock.Name,
+		StaleAfter: c.Health.StaleAfter.D(), SlowStart: c.Routing.SlowStart.D(), Clock: e.clock.Name, Host: e.opts.Host,
 		Breaker: breaker.Settings{Base: min(breakerFrom, upTo), Max: upTo, Random: rand.Float64},
 	}
 }

@@ -60,6 +60,9 @@ func Open(ctx context.Context, env *service.Env) (*Paper, error) {
 	return p, nil
 }
 
+// Host tells this run directory from all others on the bus (bus.HostOf).
+func (p *Paper) Host() string { return bus.HostOf(p.self) }
+
 // Close ends the connection and waits for its goroutines.
 func (p *Paper) Close() {
 	p.stop()

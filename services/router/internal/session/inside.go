@@ -107,7 +107,7 @@ func (s *Session) checkInside(os []settings.Own) *Problem {
 
 // amongInside executes a query that has other statements, too.
 func (s *Session) amongInside(a *among, text []byte, total int, run *forwarding) int {
-	v := verdict.Unclassified()
+	v, asked := verdict.Unclassified(), s.known
 	if a.rest != nil {
 		var ok bool
 		if v, ok = s.verdictInside(a.rest); !ok {
@@ -116,7 +116,9 @@ func (s *Session) amongInside(a *among, text []byte, total int, run *forwarding)
 	}
 	s.verdict, s.among = v, a
 	p := s.checkAmong(text)
-	s.among = nil
+	if s.among = nil; asked && s.interrupted { // nothing ran that could be canceled
+		p = &canceled
+	}
 	s.sendInside(a, p, run)
 	return total
 }

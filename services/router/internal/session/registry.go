@@ -147,11 +147,13 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byt
 		s.write(h)
 	}
 	v.Effects = unfollowed(v, cmds)
-	if s.makesTemporary(v, cmds, text) {
+	s.roams = s.roams || settings.Roams(cmds)
+	if s.makesTemporary(v, text) {
 		v.Effects |= verdict.Session
 	}
 	if len(cmds) > 0 {
-		s.sweeps = s.sweeps || settings.Sets(cmds) || s.set.Open()
+		s.sweeps = s.sweeps || s.set.Open()
+		s.sets(cmds)
 		if settings.Listens(cmds) {
 			s.bind(pinListen)
 			h.used = true
@@ -185,19 +187,39 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byt
 // makesTemporary reports whether a statement may make a temporary object although nothing in it
 // says so, by a search_path that leads to them: the one that connections begin with, or one that
 // is set until the end of the transaction.
-func (s *Session) makesTemporary(v verdict.Verdict, cmds []settings.Command, text []byte) bool {
+func (s *Session) makesTemporary(v verdict.Verdict, text []byte) bool {
 	if v.Kind == verdict.Read {
 		return false
 	}
-	s.roams = s.roams || settings.Roams(cmds)
 	_, roams := s.set.Unsure()
 	switch always := s.env.Beginnings().Temporary; {
 	case always && v.Effects.Has(verdict.Unproven):
 		return true
 	case always, roams, s.roams:
-		return settings.Makes(text)
+		return settings.Makes(text) || s.executesMaking(text)
 	}
 	return false
+}
+
+// executesMaking reports whether a text has an EXECUTE of a statement that may make something where
+// search_path says: PREPARE takes none, but Parse does. One that is not known may.
+func (s *Session) executesMaking(text []byte) bool {
+	for _, name := range namesIn(s.dialect().uses(text), toExecute) {
+		if st := s.named[name]; st == nil || len(st.body) == 0 || settings.Makes(st.body[:st.text]) {
+			return true
+		}
+	}
+	return false
+}
+
+// sets notes that commands are about to run which may set something: what is parsed behind them
+// is not what it would have been.
+func (s *Session) sets(cmds []settings.Command) {
+	if settings.Sets(cmds) {
+		s.sweeps = true
+		s.epoch++
+	}
+	s.roams = s.roams || settings.Roams(cmds)
 }
 
 // distrusted is the verdict on a text of which the server makes something else than whoever has

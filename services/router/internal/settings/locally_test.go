@@ -15,7 +15,7 @@ func TestLocally(t *testing.T) {
 		"search_path": {change: Change{searchPath, unsure}},
 		"role":        {change: Change{role, unsure}},
 		"":            {change: Change{anything, unsure}},
-		"seed":        {stays: true},
+		"seed":        {stays: true}, "session_authorization": {stays: true},
 	} {
 		c, ok := Locally([]string{"app.other", name})
 		if ok == want.stays || ok && !c.Besides {
@@ -55,7 +55,7 @@ func TestUnsure(t *testing.T) {
 		"rolled back":   {[]Command{{Kind: Savepoint, Name: "a"}, path, {Kind: RollbackTo, Name: "a"}}, false, false},
 		"released":      {[]Command{{Kind: Savepoint, Name: "a"}, path, {Kind: Release, Name: "a"}}, true, true},
 		"committed":     {[]Command{path, {Kind: Commit}}, false, false},
-		"of all, reset": {[]Command{unknown, {Kind: Set, Changes: []Change{{}}}}, true, true},
+		"of all, reset": {[]Command{unknown, {Kind: Set, Changes: []Change{{}}}}, false, false}, // and it is lost
 	} {
 		var tr Tracker
 		tr.Ran(&Command{Kind: Begin}, nil)
@@ -66,12 +66,54 @@ func TestUnsure(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, parsing, roams)
 		}
 	}
-	var tr Tracker
-	for range 10 * maxChanges {
-		tr.Ran(&unknown, nil)
+	both, _ := Locally([]string{"search_path", "timezone"})
+	for name, again := range map[string][]Command{"one": {unknown}, "two": {both}, "two in turn": {unknown, path}, "below savepoints": {{Kind: Savepoint, Name: "a"}, both, {Kind: Release, Name: "a"}}} {
+		var tr Tracker
+		for range 10 * maxChanges {
+			for i := range again {
+				tr.Ran(&again[i], nil)
+			}
+		}
+		if tr.Lost() {
+			t.Errorf("%s: it is lost by being set again and again", name)
+		}
 	}
-	if tr.Lost() {
-		t.Error("it is lost by being set again and again")
+}
+
+// What is at its default until the end of the transaction RESET ALL passes by: it is back behind it.
+func TestResetOfAllBehindUnknown(t *testing.T) {
+	tenant, _ := Locally([]string{"app.tenant"})
+	all := Command{Kind: Set, Changes: []Change{{}}}
+	for name, c := range map[string]struct {
+		run  []Command
+		lost bool
+	}{
+		"alone":          {[]Command{all}, false},
+		"behind":         {[]Command{tenant, all}, true},
+		"in front":       {[]Command{all, tenant}, false},
+		"in a savepoint": {[]Command{{Kind: Savepoint, Name: "a"}, tenant, {Kind: Release, Name: "a"}, all}, true},
+		"rolled back":    {[]Command{{Kind: Savepoint, Name: "a"}, tenant, {Kind: RollbackTo, Name: "a"}, all}, false},
+		"another one's":  {[]Command{tenant, {Kind: Commit}, all}, false},
+	} {
+		tr := Tracker{list: Of([]Change{{"app.tenant", "app.tenant = '1'"}})}
+		for i := range c.run {
+			tr.Ran(&c.run[i], nil)
+		}
+		if tr = Arrive(tr.Depart()); tr.Lost() != c.lost {
+			t.Errorf("%s: lost %v", name, tr.Lost())
+		}
+	}
+}
+
+// What is set for good with a role that is not known stays lost if that is set again.
+func TestRoleSetAgain(t *testing.T) {
+	as, _ := Locally([]string{role})
+	var tr Tracker
+	for _, c := range []Command{as, {Kind: Set, Changes: []Change{{"work_mem", "work_mem = 1"}}}, as, {Kind: Commit}} {
+		tr.Ran(&c, nil)
+	}
+	if !tr.Lost() {
+		t.Error("it is followed")
 	}
 }
 

@@ -25,10 +25,31 @@ type level struct {
 	changes   []change
 }
 
-// replace removes what was local of an application's parameter: it may be set anew for
-// each row, and nothing depends on its values but the last.
-func (l *level) replace(name string) {
-	l.changes = slices.DeleteFunc(l.changes, func(c change) bool { return c.kind == Local && c.Name == name })
+// masking stands for parameters of which it is not known that they are set, and to what: one may be
+// at its default until the transaction ends.
+var masking = change{kind: None}
+
+// add notes a change. What was local of an application's parameter is replaced: it may be set
+// anew for each row, and nothing depends on its values but the last. So is one that is not known
+// either, unless something was set behind it: that depends on the role.
+func (l *level) add(c change) {
+	switch {
+	case c == masking:
+		if slices.Contains(l.changes, c) {
+			return
+		}
+	case c.kind != Local:
+	case strings.Contains(c.Name, "."):
+		l.changes = slices.DeleteFunc(l.changes, func(was change) bool { return was.kind == Local && was.Name == c.Name })
+	case c.SQL == unsure:
+		for i := len(l.changes) - 1; i >= 0 && l.changes[i].kind != Set; i-- {
+			if l.changes[i] == c {
+				l.changes = slices.Delete(l.changes, i, i+1)
+				break
+			}
+		}
+	}
+	l.changes = append(l.changes, c)
 }
 
 // change is one of a parameter or, by how it was made, of a channel called Name.
@@ -83,7 +104,7 @@ func (t *Tracker) Now() List {
 func (t *Tracker) hidden() bool {
 	for i := range t.levels {
 		for _, c := range t.levels[i].changes {
-			if c.kind == Local && c.SQL == "" {
+			if c == masking || c.kind == Local && c.SQL == "" {
 				return true
 			}
 		}
@@ -96,6 +117,9 @@ const rolledBack = "ROLLBACK"
 
 // Ran notes that a command has been executed, with its command tag.
 func (t *Tracker) Ran(c *Command, tag []byte) {
+	if c.Besides {
+		t.top().add(masking)
+	}
 	switch c.Kind {
 	case Set, Local:
 		top := t.top()
@@ -104,16 +128,10 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 				t.Lose()
 				return
 			}
-			if c.Kind == Local && strings.Contains(ch.Name, ".") {
-				top.replace(ch.Name)
-				if !IsOwn(ch.Name) && ch.SQL != "" {
-					ch.SQL = ch.Name // whatever it is, nobody asks
-				}
+			if c.Kind == Local && strings.Contains(ch.Name, ".") && !IsOwn(ch.Name) && ch.SQL != "" {
+				ch.SQL = ch.Name // whatever it is, nobody asks
 			}
-			if n := len(top.changes); ch.SQL == unsure && n > 0 && top.changes[n-1] == (change{ch, c.Kind}) {
-				continue
-			}
-			top.changes = append(top.changes, change{ch, c.Kind})
+			top.add(change{ch, c.Kind})
 		}
 		t.bound(top)
 	case Listen, Unlisten:
@@ -146,7 +164,9 @@ func (t *Tracker) Ran(c *Command, tag []byte) {
 		if i := t.find(c.Name); i > 0 {
 			into := &t.levels[i-1]
 			for _, l := range t.levels[i:] {
-				into.changes = append(into.changes, l.changes...)
+				for _, c := range l.changes {
+					into.add(c)
+				}
 			}
 			t.levels = t.levels[:i]
 		}

@@ -3,6 +3,7 @@ package topology
 import (
 	"slices"
 
+	"github.com/pgpilot/pgpilot/libs/bus"
 	"github.com/pgpilot/pgpilot/libs/lsn"
 )
 
@@ -44,13 +45,20 @@ func (t *Tracker) Locate(i int, address string) {
 // Find is Index for the server that a lagpoller's news are about; -1 also if its name stands
 // for another one here. Lagpollers and routers do not take up a new configuration at once: an
 // address that another server has, that the name's had before, or that the lagpoller has not
-// always had for it is of one that has not arrived here yet, or is over.
+// always had for it is of one that has not arrived here yet, or is over. An address of another
+// host's, which may be local there, says only that it is the one from before.
 func (t *Tracker) Find(publisher, name, address string) int {
 	i := t.Index(name)
 	if i < 0 || address == "" || t.nodes[i].address == "" {
 		return i
 	}
 	n := &t.nodes[i]
+	if bus.HostOf(publisher) != t.settings.Host {
+		if address == n.formerly {
+			return -1
+		}
+		return i
+	}
 	switch said, known := n.called[publisher]; {
 	case known && said == address:
 		return i

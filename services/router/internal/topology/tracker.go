@@ -17,6 +17,8 @@ type Settings struct {
 	Breaker               breaker.Settings
 	// Clock names this process's clock of the machine (package staleness).
 	Clock string
+	// Host tells this run directory from others that share the bus (bus.HostOf).
+	Host string
 }
 
 // Tracker keeps the table.
