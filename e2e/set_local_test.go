@@ -46,7 +46,6 @@ func TestLocalSettingsCostNothingAfterwards(t *testing.T) {
 		"a path, in a function":       {"SELECT goes($1)", []string{"public"}},
 		"SET LOCAL of a long value":   {"SET LOCAL app.claims = '" + claims + "'", nil},
 		"SET LOCAL of an encoding":    {"SET LOCAL client_encoding = 'UTF8'", nil},
-		"SET LOCAL SESSION …":         {"SET LOCAL SESSION AUTHORIZATION DEFAULT", nil},
 		"SET LOCAL of temporary ones": {"SET LOCAL search_path = public, pg_temp", nil},
 	} {
 		for _, protocol := range []string{"simple", "extended"} {
