@@ -139,7 +139,9 @@ type Prepared struct {
 	Rows   []byte `json:"rows,omitempty"`
 
 	// Environment is a hash of what was set when it was parsed, as far as that matters.
+	// Passing says that it is no longer that once what was set ends.
 	Environment []byte `json:"environment,omitempty"`
+	Passing     bool   `json:"passing,omitempty"`
 	// Followed says that it is followed what the statement does to settings.
 	Followed bool `json:"followed,omitempty"`
 	// Local says that the router executes it itself; Forgets, that the server does and
@@ -261,6 +263,10 @@ type Lease struct {
 	// may have been moved.
 	Used    bool `json:"used,omitempty"`
 	Stepped bool `json:"stepped,omitempty"`
+	// Generation is that of the database's verdicts by which what has run on it was judged; of
+	// one that is Soiled, some of it by earlier ones: it is cleaned before anybody else gets it.
+	Generation uint64 `json:"generation,omitempty"`
+	Soiled     bool   `json:"soiled,omitempty"`
 	// Indelible says that something has been left in it that no reset removes.
 	Indelible bool `json:"indelible,omitempty"`
 	// Settings is a hash of what is set on it.

@@ -10,7 +10,11 @@ func AtParse(name string) bool { return !strings.Contains(name, ".") && !laterOn
 // Stays reports whether something stays of a setting that is made until the end of the transaction:
 // what random() will give, and of servers before 15.9, 16.5 and 17.1 that session_authorization has
 // taken away the role (their release notes).
-func Stays(name string) bool { return name == "seed" || name == "session_authorization" }
+func Stays(name string) bool { return Seed(name) || name == "session_authorization" }
+
+// Seed reports whether a parameter is that by which random() goes on, which no reset removes
+// (PostgreSQL documentation, "Mathematical Functions and Operators").
+func Seed(name string) bool { return strings.EqualFold(name, "seed") }
 
 // laterOnly are common settings that matter only when a statement runs. Those of
 // extensions and of applications, with a dot in their names, are others.

@@ -111,7 +111,7 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 		"set local":                   {text: "BEGIN SET LOCAL app.x = 'y'; SET LOCAL work_mem = 1; SET LOCAL \"b\".c TO d; SET CONSTRAINTS ALL DEFERRED; END"},
 		"set local role":              {text: "BEGIN SET LOCAL ROLE x; END", effects: judge.Local},
 		"set local path":              {text: "BEGIN SET LOCAL search_path = x; END", effects: judge.Local},
-		"set local seed":              {text: "BEGIN SET LOCAL seed = 0.5; END", effects: verdict.Session},
+		"set local seed":              {text: "BEGIN SET LOCAL seed = 0.5; END", effects: verdict.Session | verdict.Indelible},
 		"reset":                       {text: "BEGIN RESET ALL; END", effects: verdict.Session},
 		"update":                      {text: "BEGIN UPDATE t SET a = 1; INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2; END", writes: true},
 		"merge":                       {text: "BEGIN MERGE INTO t USING u ON true WHEN MATCHED THEN UPDATE SET a = 1 WHEN NOT MATCHED THEN DO NOTHING; END", writes: true},

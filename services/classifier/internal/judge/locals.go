@@ -22,6 +22,8 @@ const Local verdict.Effect = 1 << 31
 // transaction. An empty name is one that is not known.
 func LocalEffect(name string) verdict.Effect {
 	switch name = strings.ToLower(name); {
+	case verdict.Seed(name):
+		return verdict.Session | verdict.Indelible
 	case verdict.Stays(name):
 		return verdict.Session
 	case verdict.AtParse(name):

@@ -186,6 +186,7 @@ func (e *Engine) flush(database string, generation uint64) {
 	for _, c := range e.clients {
 		if c.login.Database == database {
 			c.generation = generation
+			c.aged = c.s.Phase() != session.Idle || len(c.unread) > 0
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (s *server) lease(l *handoff.Lease) {
 		begins := handoff.Begins(*b)
 		l.Begins = &begins
 	}
-	l.Used = l.Used || s.soiled
+	l.Generation, l.Soiled = e.cache.Generation(s.site.key.Database), s.soiled
 	l.AgeMicros, l.Stored = e.now.Sub(s.Made).Microseconds(), s.stored
 }
 
@@ -254,7 +254,8 @@ func (e *Engine) takeLease(c *client, l *handoff.Lease, fd int) (*server, error)
 	s.statements.Unpack(l)
 	s.Settings = settings.Hash{}
 	copy(s.Settings[:], l.Settings)
-	s.given, s.standby, s.soiled = l.Given, l.Standby, l.Idle && l.Used
+	s.given, s.standby = l.Given, l.Standby
+	s.soiled = l.Soiled || l.Generation < e.cache.Generation(c.login.Database)
 	// What is held of a standby goes on; nobody else gets it as a connection to the primary.
 	s.outdated = e.bygone(s) || e.outdated(s, c.login) || s.standby && i == e.tracker.Table().Primary
 	if err := s.open(e, fd, s, poll.In); err != nil {

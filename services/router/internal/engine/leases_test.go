@@ -116,6 +116,39 @@ func whatAConnectionHasReported(t *testing.T, cluster *lab.Cluster) {
 	}
 }
 
+// What has run on a connection before a change of the catalog that only the router knows to which
+// it travels, or only the one from which it comes, may have left something there: it is cleaned
+// before anybody else gets it.
+func whatHasBeenJudgedBefore(t *testing.T, cluster *lab.Cluster) {
+	st := newStation(t, cluster)
+	donor := joinSession(t, st.Engine, "donor")
+	generation := uint64(0)
+	for name, harm := range map[string]func(l *handoff.Lease){
+		"known where it arrives": func(*handoff.Lease) {
+			generation++
+			st.on(func() { st.flush(lab.Database, generation) })
+		},
+		"known where it comes from": func(l *handoff.Lease) { l.Soiled = true },
+		"known to both":             nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			donor.exchange(wire.AppendQuery(nil, "VALUES (set_config('work_mem', '77MB', false))"))
+			lease, fd := st.spare("donor")
+			want := "77MB" // as nobody knows that it sets something
+			if harm != nil {
+				harm(&lease)
+				want = "4MB"
+			}
+			p := st.arrives(t, lease, fd)
+			p.untilReady()
+			p.exchange(wire.AppendQuery(nil, "VALUES (current_setting('work_mem'))"))
+			if got := p.value(); got != want {
+				t.Errorf("the session has found %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // A router to which no primary has said anything yet hears from a session that comes what replicas
 // are to be given, so that its reads look there as they have before.
 func whatThePrimaryReports(t *testing.T, cluster *lab.Cluster) {

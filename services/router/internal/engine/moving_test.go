@@ -32,6 +32,7 @@ func TestMoving(t *testing.T) {
 		"bound to a server that is gone":       boundToAServerThatIsGone,
 		"spare connections that arrive":        spareConnectionsThatArrive,
 		"what the primary reports":             whatThePrimaryReports,
+		"what has been judged before":          whatHasBeenJudgedBefore,
 		"what a connection to a replica is":    whatAConnectionToAReplicaIs,
 		"what is held of a standby":            whatIsHeldOfAStandby,
 		"what a connection has reported":       whatAConnectionHasReported,

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"testing"
+	"time"
 
+	"github.com/pgpilot/pgpilot/libs/config"
 	"github.com/pgpilot/pgpilot/libs/lab"
 	"github.com/pgpilot/pgpilot/libs/lab/labtest"
 	"github.com/pgpilot/pgpilot/libs/wire"
@@ -47,4 +49,27 @@ func TestConnectionsAreCleanedWhenTheCatalogChanges(t *testing.T) {
 		t.Errorf("what was lent: %s", got)
 	}
 	other.exchange(commit)
+}
+
+// A statement that has been judged before the change and waits for its connection meanwhile is one
+// of those.
+func TestWhatWaitsWhileTheCatalogChanges(t *testing.T) {
+	e := startEngine(t, labtest.Start(t, 1), func(c *config.Config) {
+		c.Pool.MaxSize = 1
+		c.Pool.AcquireTimeout = config.Duration(time.Hour)
+	})
+	holder, poisoner, other := joinSession(t, e, "holder"), joinSession(t, e, "poisoner"), joinSession(t, e, "other")
+	holder.exchange(wire.AppendQuery(nil, "BEGIN"))
+	holder.exchange(wire.AppendQuery(nil, "VALUES (1)"))
+	poisoner.send(wire.AppendQuery(nil, "VALUES (set_config('work_mem', '77MB', false))"))
+	awaitOnLoop(t, e, "it waits", func() bool {
+		return e.pools[poolKey{User: lab.User, Database: lab.Database}].Waiters() == 1
+	})
+	e.FlushVerdicts(lab.Database, 1)
+	holder.exchange(wire.AppendQuery(nil, "COMMIT"))
+	poisoner.untilReady()
+	other.exchange(wire.AppendQuery(nil, "VALUES (current_setting('work_mem'))"))
+	if got := other.value(); got != "4MB" {
+		t.Errorf("the next session finds %s", got)
+	}
 }

@@ -244,10 +244,14 @@ func bringSession(t *testing.T, e *Engine, name, user, database string) *peer {
 
 // exchange sends a request and reads its answer.
 func (p *peer) exchange(request []byte) {
+	p.send(request)
+	p.untilReady()
+}
+
+func (p *peer) send(request []byte) {
 	if n, err := unix.Write(p.fd, request); err != nil || n != len(request) {
 		p.t.Fatalf("sent %d bytes of %d: %v", n, len(request), err)
 	}
-	p.untilReady()
 }
 
 func (p *peer) untilReady() {

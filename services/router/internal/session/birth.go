@@ -91,7 +91,9 @@ func (s *Session) born(st *Statement) {
 // lives has a statement stand for what it means where what is set now matters. A server, too,
 // looks again at what it names when search_path has changed.
 func (s *Session) lives(st *Statement) {
-	if st.in(s.environment()) {
+	now := s.environment()
+	if st.in(now) {
+		st.passing = now != s.parsing
 		st.birth = birth{}
 		s.born(st)
 	}

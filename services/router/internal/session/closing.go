@@ -7,6 +7,10 @@ import "github.com/pgpilot/pgpilot/libs/wire"
 // preferQueryMode=extendedForPrepared). Close begins no transaction ("Message Flow: Extended
 // Query"), so such a query is one as any other.
 
+// maxCloses is how much of them is looked at, in bytes, as this is done again with each piece that
+// arrives: more are a sequence as any other.
+const maxCloses = 64 << 10
+
 // closesBefore answers what closes them at the head, up to a simple query, and gives its
 // length: 0 if there is anything else between, or the query is not there yet.
 func (s *Session) closesBefore(b []byte) int {
@@ -14,7 +18,7 @@ func (s *Session) closesBefore(b []byte) int {
 	for {
 		typ, total, err := wire.Header(b[size:])
 		switch {
-		case err != nil || total == 0:
+		case err != nil || total == 0 || size > maxCloses:
 			return 0
 		case simple(typ) && count > 0:
 			s.closeAll(b[:size])

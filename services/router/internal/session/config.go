@@ -31,7 +31,8 @@ func configures(v *verdict.Verdict) bool {
 // in the server session. bind is the statement's Bind, nil for a simple query; it counts
 // as unknown if its end is missing.
 func (s *Session) configured(text []byte, v verdict.Verdict, types, bind []byte) ([]settings.Command, verdict.Verdict) {
-	if once, changes := s.calls(text, &v, types, bind); len(changes) > 0 && once.Effects == 0 {
+	once, changes := s.calls(text, &v, types, bind)
+	if len(changes) > 0 && once.Effects == 0 {
 		if c, ok := settings.Called(changes); ok {
 			return []settings.Command{c}, once
 		}
@@ -42,6 +43,10 @@ func (s *Session) configured(text []byte, v verdict.Verdict, types, bind []byte)
 		return []settings.Command{c}, v
 	}
 	v.Effects |= verdict.Session
+	isSeed := func(c verdict.Change) bool { return verdict.Seed(c.Name) }
+	if slices.ContainsFunc(changes, isSeed) || s.legible(text) && slices.ContainsFunc(p.LocalNames(s.execution(text, types, bind)), verdict.Seed) {
+		v.Effects |= verdict.Indelible
+	}
 	return nil, v
 }
 

@@ -45,7 +45,7 @@ var travels = map[string]map[string]string{
 	"session.Statement": {
 		"client": "Prepared.Name", "body": "Prepared.Text, Prepared.Types", "text": "- follows from body", "id": "- follows from body and parsing", "server": "- follows from id",
 		"hint": "- follows from body", "hintless": "- follows from body", "verdict": "Prepared.Kind, Effects, Fingerprint; it is asked for again", "raw": "Prepared.Raw", "sql": "Prepared.SQL", "local": "Prepared.Local", "forgets": "Prepared.Forgets", "drops": "- follows from body", "copies": "- follows from body",
-		"birth": "Prepared.Current; of others it begins again", "told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment",
+		"birth": "Prepared.Current; of others it begins again", "told": "Prepared.Params, Prepared.Rows", "cmds": "Prepared.Followed", "parsing": "Prepared.Environment", "passing": "Prepared.Passing",
 	},
 	"session.portal": {"name": "Portal.Name", "st": "Portal.Statement", "ran": "Portal.Ran", "depth": "Portal.Depth", "cmds": "Portal.Commands"},
 	"session.Statements": {

@@ -57,15 +57,16 @@ var others = map[string]bool{
 	"Live.Greeting": true, "Live.Canceled": true, "Live.Leaving": true, "Live.WaitedMicros": true, "Fence.Backend": true, "Fence.Writer": true,
 	"Fence.Seen": true, "Seen.Backend": true, "Seen.Server": true, "Seen.Timeline": true, "Seen.Unsettled": true,
 	"Lease.Idle": true, "Lease.Backend": true, "Lease.Address": true, "Lease.Run": true, "Lease.PID": true, "Lease.Secret": true,
-	"Lease.Parameters": true, "Lease.Reported": true, "Lease.AgeMicros": true, "Lease.Replica": true, "Lease.Spare": true, "Lease.Begins": true, "Lease.Stored": true, "Lease.Given": true, "Lease.Standby": true,
+	"Lease.Parameters": true, "Lease.Reported": true, "Lease.AgeMicros": true, "Lease.Replica": true, "Lease.Spare": true, "Lease.Begins": true, "Lease.Stored": true, "Lease.Given": true, "Lease.Standby": true, "Lease.Generation": true, "Lease.Soiled": true,
 	"Begins.IdleInTransaction": true, "Begins.Transaction": true, "Begins.Isolation": true, "Begins.SearchPath": true,
-	"Live.Skipping":   true, // TestSkippingTravels
-	"Fence.Aside":     true, // TestWhatWasReadAsideTravels
-	"Block.Timeline":  true, // TestABlockRemembersWhatItHasSeen
-	"Fence.Given":     true, // TestTokensTravel
-	"Live.Warned":     true, // TestHintsTravel
-	"Lease.Indelible": true, // TestWhatNoResetRemovesTravels
-	"Portal.Depth":    true, // TestPortalsTravelWithTheirSavepoints
+	"Live.Skipping":    true, // TestSkippingTravels
+	"Fence.Aside":      true, // TestWhatWasReadAsideTravels
+	"Block.Timeline":   true, // TestABlockRemembersWhatItHasSeen
+	"Fence.Given":      true, // TestTokensTravel
+	"Live.Warned":      true, // TestHintsTravel
+	"Lease.Indelible":  true, // TestWhatNoResetRemovesTravels
+	"Prepared.Passing": true, // TestWhatIsPreparedForAWhileTravels
+	"Portal.Depth":     true, // TestPortalsTravelWithTheirSavepoints
 }
 
 // TestEveryFieldOfTheRecordMatters drops each field of the record in turn: something
@@ -183,6 +184,33 @@ func TestWhatNoResetRemovesTravels(t *testing.T) {
 	})
 	if got := strings.Join(p.event("client Terminate"), "\n"); got != "release primary broken\nclose\n= closed, fence dirty" {
 		t.Errorf("with its end\n%s", got)
+	}
+}
+
+// TestWhatIsPreparedForAWhileTravels has a session move that has had to prepare a statement anew
+// behind a SET LOCAL that is not followed: once that is rolled back it is prepared anew again.
+func TestWhatIsPreparedForAWhileTravels(t *testing.T) {
+	p := newPlay(t, 0)
+	for _, e := range []string{
+		"set strict=off", "start server_version=15.4", `known "BEGIN" write transaction`, `known "INSERT" write`,
+		`known "SAVEPOINT a" write transaction`, `known "ROLLBACK TO a" write transaction`, `known "SET LOCAL search_path TO\n b" write session locals=search_path`,
+		`client Parse "s" "INSERT" Sync`, "granted primary conn=1", "primary ParseComplete ReadyForQuery",
+		`client Query "BEGIN"`, "granted primary conn=2", `primary CommandComplete "BEGIN" ReadyForQuery T`,
+		`client Query "SAVEPOINT a"`, `primary CommandComplete "SAVEPOINT" ReadyForQuery T`,
+		`client Query "SET LOCAL search_path TO\n b"`, `primary CommandComplete "SET" ReadyForQuery T`,
+		`client Bind "" "s" Execute Sync`, "primary ParseComplete ParameterDescription NoData", `primary BindComplete CommandComplete "INSERT 0 1" ReadyForQuery T`,
+	} {
+		p.event(e)
+	}
+	p.o.move(nil, func(l *handoff.Lease) *session.Grant {
+		g := &session.Grant{Statements: new(session.Statements), Settings: new(settings.Hash)}
+		g.Statements.Unpack(l)
+		return g
+	})
+	p.event(`client Query "ROLLBACK TO a"`)
+	p.event(`primary CommandComplete "ROLLBACK" ReadyForQuery T`)
+	if got := strings.Join(p.event(`client Bind "" "s" Execute Sync`), "\n"); !strings.Contains(got, "Parse") {
+		t.Errorf("behind the rollback\n%s", got)
 	}
 }
 

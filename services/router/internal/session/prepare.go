@@ -19,7 +19,7 @@ import (
 // that needs it must wait.
 func (s *Session) prepared(st *Statement, exact bool, run *forwarding) bool {
 	h := s.held[s.at].statements.find(st)
-	if h == nil {
+	if h == nil || st.passing {
 		s.lives(st)
 		h = s.held[s.at].statements.find(st)
 	}

@@ -176,12 +176,27 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byt
 		s.epoch++
 		s.dim = true
 	}
-	h.indelible = h.indelible || v.Effects.Has(verdict.Indelible)
+	h.indelible = h.indelible || v.Effects.Has(verdict.Indelible) ||
+		v.Effects&(verdict.Session|verdict.Unproven) != 0 && namesSeed(text)
 	if v.Effects.Has(verdict.Sequences) {
 		h.stepped, s.stepped = true, true
 	}
 	s.opaque = s.opaque || v.Fingerprint == 0 || v.Effects.Has(verdict.Transaction)
 	s.sweeps = s.sweeps || v.Effects&(verdict.Session|verdict.ResetsSession) != 0
+}
+
+// namesSeed reports whether a text has the name of the parameter by which random() goes on for a
+// constant, as in a call of set_config in the middle of a string of statements.
+func namesSeed(text []byte) bool {
+	for {
+		i := bytes.IndexByte(text, '\'')
+		if i < 0 || i+len("'seed'") > len(text) {
+			return false
+		}
+		if text = text[i+1:]; text[len("seed")] == '\'' && verdict.Seed(string(text[:len("seed")])) {
+			return true
+		}
+	}
 }
 
 // makesTemporary reports whether a statement may make a temporary object although nothing in it

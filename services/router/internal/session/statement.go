@@ -46,8 +46,10 @@ type Statement struct {
 	// hint is what its comments ask for; hintless says that they can ask for nothing.
 	hint     *hints
 	hintless bool
-	// parsing is what was set when it was parsed, as far as that matters.
+	// parsing is what was set when it was parsed, as far as that matters; passing says that this
+	// is known of no other moment than one at which it had to be prepared anew.
 	parsing settings.Hash
+	passing bool
 	// birth is when.
 	birth birth
 }

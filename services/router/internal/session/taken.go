@@ -1,5 +1,11 @@
 package session
 
+import (
+	"encoding/binary"
+
+	"github.com/pgpilot/pgpilot/libs/wire"
+)
+
 // A statement that the router executes itself takes its client's name as any other does,
 // but no server has it. Before a PREPARE that gives the name a connection is given something
 // under it, so that the server refuses, in the PREPARE's place; EXECUTE is not to find that.
@@ -33,4 +39,44 @@ func taking(name string, st *Statement) *Statement {
 		return st
 	}
 	return &Statement{client: name, local: local{kind: deallocate}}
+}
+
+// decoy is the name of a statement that is parsed only to be taken.
+const decoy = serverPrefix + "taken"
+
+// parseTaken translates a Parse under a name that the client has given already: its
+// name on the server is made to be taken, too. The server has as much to say against
+// the text as otherwise, before it says that.
+func (s *Session) parseTaken(name string, body []byte, total int, run *forwarding) int {
+	s.takeDecoy(name, run)
+	run.build(func(b []byte) []byte { return appendParse(b, decoy, body) })
+	return total
+}
+
+// parseTakenBlindly does so for one that is not looked into.
+func (s *Session) parseTakenBlindly(name string, length, total int, rest, all []byte, at int, run *forwarding) int {
+	s.takeDecoy(name, run)
+	n := min(total, len(rest))
+	head := wire.HeaderSize + length + 1
+	run.build(func(b []byte) []byte {
+		b = append(b, wire.Parse)
+		b = binary.BigEndian.AppendUint32(b, uint32(total-1+len(decoy)-length))
+		return append(append(b, decoy...), 0)
+	})
+	s.take(total, rest)
+	run.add(all, at+head, n-head)
+	return n
+}
+
+// takeDecoy has the name of the decoy taken on the server, and the error of the Parse that
+// follows name the client's.
+func (s *Session) takeDecoy(name string, run *forwarding) {
+	s.seq.parsed()
+	s.owed.sent(owed{typ: wire.Close, how: hide})
+	s.owed.sent(owed{typ: wire.Parse, how: hide})
+	s.owed.sent(owed{typ: wire.Parse, more: &further{instead: &Problem{Code: takenName, Message: "prepared statement " + quoted(name) + " already exists"}}})
+	run.build(func(b []byte) []byte {
+		b = appendTarget(b, wire.Close, decoy)
+		return appendParse(b, decoy, rollback)
+	})
 }

@@ -120,7 +120,7 @@ func (s *Statement) pack() handoff.Prepared {
 	p := handoff.Prepared{
 		Name: []byte(s.client),
 		Kind: s.verdict.Kind.String(), Effects: s.verdict.Effects.Names(), Fingerprint: s.verdict.Fingerprint,
-		Followed: s.cmds != nil, Local: s.local.kind != notLocal, Forgets: s.forgets, Raw: s.raw, SQL: s.sql,
+		Followed: s.cmds != nil, Local: s.local.kind != notLocal, Forgets: s.forgets, Raw: s.raw, SQL: s.sql, Passing: s.passing,
 		Params: s.told.packParams(), Rows: s.told.packRows(),
 	}
 	if s.parsing != (settings.Hash{}) {
@@ -152,7 +152,7 @@ func unpack(p *handoff.Prepared) *Statement {
 	s.set(body, len(p.Text), nil, parsing)
 	s.verdict = judgement(p)
 	s.told.unpack(p.Params, p.Rows)
-	s.forgets, s.copies = p.Forgets, mayCopyIn(p.Text)
+	s.forgets, s.passing, s.copies = p.Forgets, p.Passing, mayCopyIn(p.Text)
 	if !p.Local {
 		s.drops = unpackLocal(p.Text).name
 	}
