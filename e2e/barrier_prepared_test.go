@@ -92,6 +92,32 @@ func TestAPreparedTransactionHoldsUpNobody(t *testing.T) {
 	serves("it is resolved")
 }
 
+// Nor does it hold up a session of the mode causal while the replica is gone on which that has
+// read: another one can tell.
+func TestAPreparedTransactionHoldsUpNoCausalSession(t *testing.T) {
+	t.Parallel()
+	r, cluster, _ := newPreparingRig(t)
+	c := r.connect()
+	c.must("SET pgpilot.fencing = 'causal'")
+	var read *lab.Member
+	r.until("it has read on a replica", func() bool {
+		c.must("SELECT v FROM agreed WHERE k = 1")
+		on := c.route().Backend
+		for _, m := range cluster.Replicas() {
+			if m.Name == on {
+				read = m
+			}
+		}
+		return read != nil
+	})
+	if err := read.Stop(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.run("UPDATE agreed SET v = v + 1 WHERE k = 1"); err != nil {
+		t.Error(err)
+	}
+}
+
 // One that is being committed is waited for, also by a router that was started meanwhile:
 // a replica shows it, and the primary does not.
 func TestAPreparedTransactionThatCommitsIsWaitedFor(t *testing.T) {

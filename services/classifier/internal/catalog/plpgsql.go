@@ -269,7 +269,7 @@ func (r *reader) command(i int) string {
 		return ""
 	}
 	before := r.at(i - 1)
-	sure := begins(before)
+	sure := begins(before) || w.text == "begin" && before.is("declare") // that declares nothing
 	// THEN and ELSE are also those of CASE and MERGE, with an expression behind them.
 	perhaps := before.is("then", "else")
 	next := r.at(i + 1)
@@ -294,6 +294,9 @@ func (r *reader) command(i int) string {
 		return ""
 	case (perhaps || r.declaring) && !loudCommands[w.text]:
 		return "" // an expression, or the name of a variable
+	}
+	if w.text == "load" {
+		r.effects |= verdict.Indelible
 	}
 	for j := i + 1; w.text == "create" && j < i+5; j++ {
 		if r.at(j).is("temp", "temporary") {

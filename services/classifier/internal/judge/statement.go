@@ -107,6 +107,11 @@ func command(n *pgquery.Node, name string) (reason string, effects verdict.Effec
 	case *pgquery.Node_PrepareStmt, *pgquery.Node_DeallocateStmt, *pgquery.Node_ListenStmt,
 		*pgquery.Node_UnlistenStmt:
 		return reason, verdict.Session
+	case *pgquery.Node_ImportForeignSchemaStmt:
+		if isTemporary(s.ImportForeignSchemaStmt.GetLocalSchema()) {
+			return reason, verdict.Session
+		}
+		return reason, 0
 	case *pgquery.Node_LoadStmt:
 		return reason, verdict.Session | verdict.Indelible
 	case *pgquery.Node_DeclareCursorStmt:
@@ -197,5 +202,5 @@ var quiet = words(`
 	AlterObjectSchemaStmt AlterOwnerStmt AlterExtensionContentsStmt AlterTSConfigurationStmt
 	AlterTSDictionaryStmt ReplicaIdentityStmt RenameStmt
 	DropStmt DropdbStmt DropRoleStmt DropTableSpaceStmt DropUserMappingStmt DropOwnedStmt
-	DropSubscriptionStmt ReassignOwnedStmt ImportForeignSchemaStmt
+	DropSubscriptionStmt ReassignOwnedStmt
 	GrantStmt GrantRoleStmt CommentStmt SecLabelStmt`)

@@ -235,7 +235,8 @@ func (b *barrier) opened(l *line, row [][]byte, err error) {
 	}
 }
 
-// askReplicas asks about what is in doubt.
+// askReplicas asks about what is in doubt: those that may have shown it, and the others, one of
+// which can tell that it has not been written, if that takes long. Who may have shown it may be gone.
 func (b *barrier) askReplicas() {
 	var from fence.Set
 	var xids []uint64
@@ -247,8 +248,9 @@ func (b *barrier) askReplicas() {
 			}
 		})
 	}
+	lasts := b.lasts()
 	for i := range b.e.servers {
-		if !from.Has(i) || b.e.tracker.Free(i) {
+		if b.e.tracker.Free(i) || !from.Has(i) && (!lasts || b.e.tracker.Table().Backends[i].Role != route.RoleReplica) {
 			continue
 		}
 		// One that still owes an answer is asked in a later round.
@@ -271,10 +273,15 @@ func (b *barrier) replayed(l *line) lsn.Position {
 // want has replicas asked how far they are if somebody has been in doubt for long.
 func (b *barrier) want(at lsn.Position) {
 	e := b.e
-	if e.now.Sub(b.wanted) >= stubborn && slices.ContainsFunc(b.doubtful, func(u use) bool { return e.now.Sub(u.c.cross.since) >= stubborn }) {
+	if e.now.Sub(b.wanted) >= stubborn && b.lasts() {
 		b.wanted = e.now
 		e.want(at)
 	}
+}
+
+// lasts reports whether somebody has been in doubt for long.
+func (b *barrier) lasts() bool {
+	return slices.ContainsFunc(b.doubtful, func(u use) bool { return b.e.now.Sub(u.c.cross.since) >= stubborn })
 }
 
 // again has those in doubt join the next round.
