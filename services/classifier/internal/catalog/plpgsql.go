@@ -295,7 +295,7 @@ func (r *reader) command(i int) string {
 	case (perhaps || r.declaring) && !loudCommands[w.text]:
 		return "" // an expression, or the name of a variable
 	}
-	if w.text == "load" {
+	if w.text == "load" && next.kind == sqltoken.String { // otherwise a column behind THEN
 		r.effects |= verdict.Indelible
 	}
 	for j := i + 1; w.text == "create" && j < i+5; j++ {

@@ -121,6 +121,7 @@ func TestVolatilePLpgSQLIsReadCommandByCommand(t *testing.T) {
 		"case":                        {text: "BEGIN a := CASE WHEN b THEN c ELSE d END; CASE a WHEN 1 THEN b := 2; ELSE NULL; END CASE; END"},
 		"execute in a loop":           {text: "BEGIN FOR r IN EXECUTE 'x' LOOP NULL; END LOOP; END", refused: true},
 		"temporary table":             {text: "BEGIN CREATE TEMP TABLE x (a int); END", refused: true, effects: verdict.Session},
+		"a column of that name":       {text: "BEGIN x := CASE WHEN a THEN load ELSE 0 END; END", refused: true},
 		"load":                        {text: "BEGIN LOAD 'x'; END", refused: true, effects: verdict.Indelible},
 		"temporary schema":            {text: "BEGIN INSERT INTO pg_temp.x VALUES (1); END", refused: true, effects: verdict.Session, writes: true},
 		"a column named temp":         {text: "BEGIN NEW.temp := 1; RETURN NEW; END"},
