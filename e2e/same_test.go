@@ -30,7 +30,7 @@ func hijack(t testing.TB, c *client) *wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Conn.Close() })
-	if err := h.Conn.SetDeadline(time.Now().Add(3 * patience)); err != nil {
+	if err := h.Conn.SetDeadline(time.Now().Add(10 * patience)); err != nil {
 		t.Fatal(err)
 	}
 	return &wire{t, h.Frontend, h}
