@@ -49,8 +49,11 @@ type sample struct {
 // contestant is a target with its samples.
 type contestant struct {
 	name    string
+	spec    target.Spec
 	target  target.Target
 	samples []sample
+	// cannot says why it is not measured with the protocol at hand.
+	cannot string
 }
 
 const closeTimeout = 2 * time.Minute
@@ -82,7 +85,7 @@ func Run(ctx context.Context, o Options, out io.Writer) (err error) {
 		stage.BinDir = bin
 		t, err := stage.Start(ctx, spec)
 		if err == nil {
-			all = append(all, &contestant{name: name, target: t})
+			all = append(all, &contestant{name: name, spec: spec, target: t})
 		}
 		return err
 	}
@@ -100,9 +103,16 @@ func Run(ctx context.Context, o Options, out io.Writer) (err error) {
 		}
 	}
 	for _, protocol := range o.Protocols {
+		for _, c := range all {
+			c.samples = nil
+			_, c.cannot = stage.Supports(c.spec, target.Demand{Clients: o.Clients, Protocol: protocol})
+		}
 		for round := range o.Rounds {
 			seed := rand.Uint64()
 			for _, i := range rand.Perm(len(all)) {
+				if all[i].cannot != "" {
+					continue
+				}
 				s, err := o.measure(ctx, stage, all[i].target, w, protocol, seed)
 				if err != nil {
 					return fmt.Errorf("measure %s in round %d: %w", all[i].name, round+1, err)
@@ -111,9 +121,6 @@ func Run(ctx context.Context, o Options, out io.Writer) (err error) {
 			}
 		}
 		table(out, fmt.Sprintf("%s, %s, %d clients, %d rounds", o.Workload, protocol, o.Clients, o.Rounds), all)
-		for _, c := range all {
-			c.samples = nil
-		}
 	}
 	return nil
 }
@@ -203,6 +210,9 @@ func table(out io.Writer, title string, all []*contestant) {
 		}
 	}
 	for _, c := range all {
+		if c.cannot != "" {
+			continue
+		}
 		fmt.Fprintf(out, "| %s", c.name)
 		for _, f := range figures {
 			var values, ratios []float64
@@ -222,6 +232,11 @@ func table(out io.Writer, title string, all []*contestant) {
 				fmt.Fprintf(out, "%s: %d errors, the first: %s\n", c.name, s.errors, s.first)
 				break
 			}
+		}
+	}
+	for _, c := range all {
+		if c.cannot != "" {
+			fmt.Fprintf(out, "\n%s is not measured: %s\n", c.name, c.cannot)
 		}
 	}
 }
