@@ -20,7 +20,7 @@ func (f *Fleet) churn(ctx context.Context, start time.Time) []Result {
 	for i := range results {
 		r := &results[i]
 		r.Latency = newHistogram()
-		c := newClient(0, i, f.opts)
+		c := newClient(0, 0, i, f.opts)
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				began := time.Since(start)
@@ -56,7 +56,7 @@ const visitTimeout = 30 * time.Second
 func (f *Fleet) visit(ctx context.Context, i int, c *client) error {
 	ctx, stop := context.WithTimeout(ctx, visitTimeout)
 	defer stop()
-	conn, err := pgconn.ConnectConfig(ctx, f.configs[i%len(f.configs)])
+	conn, err := pgconn.ConnectConfig(ctx, f.configOf(i))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

@@ -10,14 +10,16 @@ import (
 	"github.com/pgpilot/pgpilot/bench/internal/workload"
 )
 
-// client is one connection at work. It belongs to one loop.
+// client is one client at work. It belongs to one loop.
 type client struct {
-	fd       int
-	script   *workload.Script
-	arrivals *arrivals // nil in a closed loop
-	request  workload.Request
-	answer   answer
-	partial  []byte // the start of a message
+	// fd is its connection; writes is the one for what writes, if it has two, and at the
+	// one that has the request under way.
+	fd, writes, at int
+	script         *workload.Script
+	arrivals       *arrivals // nil in a closed loop
+	request        workload.Request
+	answer         answer
+	partial        []byte // the start of a message
 	// since is when the transaction was wanted, from the start of the run.
 	since      time.Duration
 	busy, dead bool
@@ -26,8 +28,8 @@ type client struct {
 	statements int64 // of the transaction so far
 }
 
-func newClient(fd, number int, o Options) *client {
-	c := &client{fd: fd, script: o.Workload.Script(o.Protocol, number, o.Seed, o.Rows)}
+func newClient(fd, writes, number int, o Options) *client {
+	c := &client{fd: fd, writes: writes, at: fd, script: o.Workload.Script(o.Protocol, number, o.Seed, o.Rows)}
 	if o.Rate > 0 {
 		c.arrivals = newArrivals(o.Rate/float64(o.Clients), o.Seed, number)
 	}
@@ -45,8 +47,12 @@ func (c *client) begin(since time.Duration) {
 func (c *client) send() {
 	c.request = c.script.Next()
 	c.answer = answer{ready: c.request.Ready, checks: c.request.Checks, want: c.request.Want}
+	c.at = c.fd
+	if c.request.Writes && c.writes > 0 {
+		c.at = c.writes
+	}
 	// One request at a time is under way, and it is far smaller than a socket's buffer.
-	n, err := unix.Write(c.fd, c.request.Bytes)
+	n, err := unix.Write(c.at, c.request.Bytes)
 	if err == nil && n < len(c.request.Bytes) {
 		err = errors.New("the socket took only a part")
 	}
@@ -55,10 +61,10 @@ func (c *client) send() {
 	}
 }
 
-// receive reads once into buf, which all clients of a loop share. It reports true when
-// the transaction has ended.
-func (c *client) receive(buf []byte) bool {
-	n, err := unix.Read(c.fd, buf)
+// receive reads once from a connection into buf, which all clients of a loop share. It
+// reports true when the transaction has ended.
+func (c *client) receive(fd int, buf []byte) bool {
+	n, err := unix.Read(fd, buf)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
@@ -67,6 +73,9 @@ func (c *client) receive(buf []byte) bool {
 		return true
 	case n == 0:
 		c.lose(errors.New("the connection was closed"))
+		return true
+	case fd != c.at:
+		c.lose(errors.New("the server spoke where it was asked nothing"))
 		return true
 	}
 	b := buf[:n]

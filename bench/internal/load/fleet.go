@@ -21,6 +21,7 @@ const connecting = 16
 type Fleet struct {
 	opts    Options
 	configs []*pgconn.Config
+	writes  *pgconn.Config // nil where clients do not choose
 	clients []*client
 	idle    []int // descriptors
 }
@@ -39,21 +40,29 @@ func Open(ctx context.Context, opts Options) (*Fleet, error) {
 		f.configs = append(f.configs, config)
 	}
 	var err error
+	if opts.Writes != "" {
+		if f.writes, err = pgconn.ParseConfig(opts.Writes); err != nil {
+			return nil, fmt.Errorf("read the target's address for writes: %w", err)
+		}
+	}
 	if !opts.Workload.Reconnects {
 		f.clients = make([]*client, opts.Clients)
 		err = f.each(ctx, opts.Clients, func(ctx context.Context, i int) error {
-			fd, err := f.connect(ctx, i, true)
+			fd, err := f.connect(ctx, f.configOf(i), true)
 			if err != nil {
 				return err
 			}
-			f.clients[i] = newClient(fd, i, opts)
-			return nil
+			f.clients[i] = newClient(fd, 0, i, opts)
+			if f.writes != nil {
+				f.clients[i].writes, err = f.connect(ctx, f.writes, true)
+			}
+			return err
 		})
 	}
 	if err == nil {
 		f.idle = make([]int, opts.Idle)
 		err = f.each(ctx, opts.Idle, func(ctx context.Context, i int) error {
-			fd, err := f.connect(ctx, i, false)
+			fd, err := f.connect(ctx, f.configOf(i), false)
 			f.idle[i] = fd
 			return err
 		})
@@ -91,10 +100,13 @@ func (f *Fleet) each(ctx context.Context, n int, do func(ctx context.Context, i 
 	return context.Cause(ctx)
 }
 
-// connect logs client i in, prepares what the workload wants prepared, and gives the bare
+// configOf says where client i connects to.
+func (f *Fleet) configOf(i int) *pgconn.Config { return f.configs[i%len(f.configs)] }
+
+// connect logs a client in, prepares what the workload wants prepared, and gives the bare
 // descriptor.
-func (f *Fleet) connect(ctx context.Context, i int, prepare bool) (int, error) {
-	conn, err := pgconn.ConnectConfig(ctx, f.configs[i%len(f.configs)])
+func (f *Fleet) connect(ctx context.Context, to *pgconn.Config, prepare bool) (int, error) {
+	conn, err := pgconn.ConnectConfig(ctx, to)
 	if err != nil {
 		return 0, fmt.Errorf("connect a client: %w", err)
 	}
@@ -146,6 +158,7 @@ func (f *Fleet) Close() {
 	for _, c := range f.clients {
 		if c != nil {
 			hangup(c.fd)
+			hangup(c.writes)
 		}
 	}
 	for _, fd := range f.idle {

@@ -55,7 +55,8 @@ func newLoop(o Options, clients []*client, start time.Time) (*loop, error) {
 	return l, nil
 }
 
-// timerSlot is the timer's number in events; clients have their own.
+// timerSlot is the timer's number in events; clients have their own, and behind those the
+// connections for what writes.
 const timerSlot = -1
 
 func (l *loop) watch() error {
@@ -71,6 +72,15 @@ func (l *loop) watch() error {
 			return fmt.Errorf("prepare a client's socket: %w", err)
 		}
 		if err := add(c.fd, i); err != nil {
+			return err
+		}
+		if c.writes == 0 {
+			continue
+		}
+		if err := unix.SetNonblock(c.writes, true); err != nil {
+			return fmt.Errorf("prepare a client's socket: %w", err)
+		}
+		if err := add(c.writes, i+len(l.clients)); err != nil {
 			return err
 		}
 	}
@@ -103,11 +113,15 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		now = time.Since(l.start)
 		for i := range max(n, 0) {
-			if slot := l.events[i].Fd; slot == timerSlot {
+			switch slot := int(l.events[i].Fd); {
+			case slot == timerSlot:
 				l.armed = 0
 				_, _ = unix.Read(l.timer, l.buf[:8])
-			} else {
-				l.handle(l.clients[slot], now)
+			case slot < len(l.clients):
+				l.handle(l.clients[slot], l.clients[slot].fd, now)
+			default:
+				c := l.clients[slot-len(l.clients)]
+				l.handle(c, c.writes, now)
 			}
 		}
 		for len(l.waiting) > 0 && l.waiting[0].arrivals.next() <= now {
@@ -118,12 +132,12 @@ func (l *loop) run(ctx context.Context) error {
 	return nil
 }
 
-// handle reads what a client has been sent.
-func (l *loop) handle(c *client, now time.Duration) {
+// handle reads what a client has been sent on one of its connections.
+func (l *loop) handle(c *client, fd int, now time.Duration) {
 	if c.dead {
 		return
 	}
-	if c.receive(l.buf) {
+	if c.receive(fd, l.buf) {
 		l.ended(c, now)
 		l.ready(c, now)
 	}
@@ -172,6 +186,9 @@ func (l *loop) ended(c *client, now time.Duration) {
 		if c.dead {
 			r.Lost++
 			_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.fd, nil)
+			if c.writes > 0 {
+				_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.writes, nil)
+			}
 		}
 		r.Errors++
 		c.err = nil

@@ -12,7 +12,10 @@ import (
 // Options of a run.
 type Options struct {
 	// DSNs are the URLs to connect to: clients take turns.
-	DSNs     []string
+	DSNs []string
+	// Writes is the URL for what writes, where clients choose between servers: each has a
+	// second connection then. Empty, everything goes to DSNs.
+	Writes   string
 	Workload *workload.Workload
 	Protocol workload.Protocol
 	// Clients run the workload. Idle more are connected and say nothing.
@@ -41,6 +44,8 @@ func (o *Options) check() error {
 		return errors.New("load needs a time to measure")
 	case o.Rate > 0 && o.Workload.Reconnects:
 		return errors.New("a workload that connects anew has no fixed rate")
+	case o.Writes != "" && o.Workload.Reconnects:
+		return errors.New("a workload that connects anew does not choose between servers")
 	}
 	if o.Threads == 0 {
 		o.Threads = 1

@@ -46,14 +46,19 @@ func serve(t *testing.T, answer func(query string) []byte) *scripted {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		s.mu.Lock()
-		for _, c := range s.conns {
-			_ = c.Close()
-		}
-		s.mu.Unlock()
+		s.hangUp()
 		s.wg.Wait()
 	})
 	return s
+}
+
+// hangUp closes every connection.
+func (s *scripted) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		_ = c.Close()
+	}
 }
 
 func (s *scripted) talk(conn net.Conn) error {

@@ -43,7 +43,9 @@ var (
 	// unrouted are those that have their clients on the replicas and do not route: what
 	// the same reads cost on the same servers without pgpilot.
 	unrouted = []string{"direct-replicas", "pgbouncer-replicas"}
-	pooling  = []string{"pgbouncer", "relaxed", "strict"}
+	// split have clients that route by themselves, without a fence.
+	split   = []string{"direct-split", "pgbouncer-split"}
+	pooling = []string{"pgbouncer", "relaxed", "strict"}
 )
 
 // extra is how many rounds have what no goal is set for. Of nine values the interval of
@@ -64,7 +66,7 @@ func quick() Plan {
 			{Workload: "select", Protocol: workload.Extended, Clients: 16, Targets: alike, Guests: unrouted, GuestRounds: extra},
 			{Workload: "select", Protocol: workload.Prepared, Clients: 16, Targets: prepared, Guests: []string{"direct-replicas"}, GuestRounds: extra},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Targets: alike,
-				Guests: others, GuestRounds: extra},
+				Guests: slices.Concat(others, split), GuestRounds: extra},
 			{Workload: "mixed", Protocol: workload.Simple, Clients: 16, Rate: 400, Targets: few},
 			{Workload: "select", Protocol: workload.Simple, Clients: 256, Targets: few, Rounds: extra},
 			{Workload: "batch", Protocol: workload.Pipelined, Clients: 16, Targets: prepared, Rounds: extra},
@@ -93,7 +95,7 @@ func full() Plan {
 			p.Cases = append(p.Cases, Case{Workload: "select", Protocol: protocol, Clients: clients, Targets: slices.Concat(each, sockets, unrouted)})
 		}
 		p.Cases = append(p.Cases,
-			Case{Workload: "mixed", Protocol: protocol, Clients: 16, Targets: each},
+			Case{Workload: "mixed", Protocol: protocol, Clients: 16, Targets: slices.Concat(each, split)},
 			Case{Workload: "tpcb", Protocol: protocol, Clients: 16, Targets: some},
 			Case{Workload: "writeread", Protocol: protocol, Clients: 16, Targets: each},
 			Case{Workload: "wide", Protocol: protocol, Clients: 16, Targets: some},
@@ -147,7 +149,7 @@ func smoke() Plan {
 			}
 		default:
 			for _, protocol := range []workload.Protocol{workload.Simple, workload.Pipelined} {
-				p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: protocol, Clients: 2, Targets: []string{"direct", "strict"}})
+				p.Cases = append(p.Cases, Case{Workload: w.Name, Protocol: protocol, Clients: 2, Targets: slices.Concat([]string{"direct", "strict"}, split)})
 			}
 		}
 	}

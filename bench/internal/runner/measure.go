@@ -47,7 +47,7 @@ func (r *runner) measure(ctx context.Context, g matrix.Group, t target.Target) (
 		return record.Cell{}, err
 	}
 	fleet, err := load.Open(ctx, load.Options{
-		DSNs: t.DSNs(), Workload: w, Protocol: g.Case.Protocol, Clients: g.Case.Clients, Idle: g.Case.Idle,
+		DSNs: t.DSNs(), Writes: t.Writes(), Workload: w, Protocol: g.Case.Protocol, Clients: g.Case.Clients, Idle: g.Case.Idle,
 		Rate: g.Case.Rate, Warmup: r.plan.Warmup, Measure: r.plan.MeasureOf(g.Case), Seed: g.Seed,
 		Rows: workload.Rows(r.plan.Scale), Threads: max(1, runtime.NumCPU()/coresPerThread),
 	})

@@ -77,5 +77,6 @@ func (s *Stage) launch(ctx context.Context, cmd *exec.Cmd, spec Spec, dir string
 		_ = p.stop(ctx)
 		return nil, err
 	}
-	return proxy{p, port, databases}, nil
+	reads, writes := apart(spec, urls(port, databases))
+	return proxy{p, reads, writes}, nil
 }

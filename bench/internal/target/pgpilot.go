@@ -75,6 +75,7 @@ func (s *Stage) startPgpilot(ctx context.Context, spec Spec, dir string) (_ Targ
 }
 
 func (p *pilot) DSNs() []string { return []string{p.dsn} }
+func (p *pilot) Writes() string { return "" }
 
 // Proxy are the routers.
 func (p *pilot) Proxy() []int { return p.pids(rundir.Router) }

@@ -33,6 +33,9 @@ type Spec struct {
 	// turns, and none on the primary: for reads alone, what the same servers as pgpilot's
 	// cost without it.
 	Replicas bool
+	// Split says that its clients are on the replicas, too, and have a second connection, to
+	// the primary, for what writes: they route by themselves, with no fence.
+	Split bool
 	// One says that a pgpilot knows a single replica, so that its reads are on one server, as
 	// those of a PgBouncer are.
 	One bool
@@ -54,6 +57,8 @@ func Specs() []Spec {
 		{Name: "linear", Title: "pgpilot linear", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Linear, Routers: 1},
 		{Name: "direct-replicas", Title: "direct to the replicas", Kind: Direct, Replicas: true},
 		{Name: "pgbouncer-replicas", Title: "PgBouncer, transaction, on the replicas", Kind: PgBouncer, Pool: config.Transaction, Replicas: true},
+		{Name: "direct-split", Title: "direct, clients send reads to the replicas", Kind: Direct, Split: true},
+		{Name: "pgbouncer-split", Title: "PgBouncer, transaction, clients send reads to the replicas", Kind: PgBouncer, Pool: config.Transaction, Split: true},
 		{Name: "pgbouncer-unix", Title: "PgBouncer, transaction, servers on Unix sockets", Kind: PgBouncer, Pool: config.Transaction, Unix: true},
 		{Name: "strict-unix", Title: "pgpilot strict, servers on Unix sockets", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Strict, Routers: 1, Unix: true},
 		{Name: "relaxed-2", Title: "pgpilot relaxed, 2 routers", Kind: Pgpilot, Pool: config.Transaction, Fencing: config.Relaxed, Routers: 2},

@@ -12,8 +12,10 @@ import (
 
 // Target is something that runs and takes clients.
 type Target interface {
-	// DSNs are the URLs for clients, who take turns.
+	// DSNs are the URLs for clients, who take turns. Writes is that of a second connection
+	// of each, for what writes; empty where clients do not choose between servers.
 	DSNs() []string
+	Writes() string
 	// Proxy are the pids of what stands in a statement's way, All those of everything
 	// that belongs to the target. Both are empty for direct.
 	Proxy() []int
@@ -47,6 +49,7 @@ func (s *Stage) Start(ctx context.Context, spec Spec) (Target, error) {
 		for _, m := range s.serversOf(spec) {
 			d.dsns = append(d.dsns, m.DSN())
 		}
+		d.dsns, d.writes = apart(spec, d.dsns)
 		return d, nil
 	case PgBouncer:
 		return s.startPgBouncer(ctx, spec, dir)
@@ -68,16 +71,31 @@ func hostOf(spec Spec, m *lab.Member) string {
 
 // serversOf gives the servers that a target which does not route has its clients on.
 func (s *Stage) serversOf(spec Spec) []*lab.Member {
-	if spec.Replicas {
+	switch {
+	case spec.Replicas:
 		return s.Lab.Replicas()
+	case spec.Split:
+		return append([]*lab.Member{s.Lab.Primary()}, s.Lab.Replicas()...)
 	}
 	return []*lab.Member{s.Lab.Primary()}
 }
 
+// apart takes the primary's URL, the first, from the others where clients choose.
+func apart(spec Spec, dsns []string) (reads []string, writes string) {
+	if spec.Split {
+		return dsns[1:], dsns[0]
+	}
+	return dsns, ""
+}
+
 // direct is the servers themselves.
-type direct struct{ dsns []string }
+type direct struct {
+	dsns   []string
+	writes string
+}
 
 func (d direct) DSNs() []string                           { return d.dsns }
+func (d direct) Writes() string                           { return d.writes }
 func (direct) Proxy() []int                               { return nil }
 func (direct) All() []int                                 { return nil }
 func (direct) Counters(context.Context) (Counters, error) { return Counters{}, nil }
@@ -86,21 +104,24 @@ func (direct) Stop(context.Context) error                 { return nil }
 // proxy is a target of one program, with the databases that it knows.
 type proxy struct {
 	*process
-	port      int
-	databases []string
+	dsns   []string
+	writes string
 }
 
-func (p proxy) DSNs() []string {
+// urls gives those of a program's databases.
+func urls(port int, databases []string) []string {
 	var all []string
-	for _, name := range p.databases {
+	for _, name := range databases {
 		u := url.URL{
 			Scheme: "postgres", User: url.UserPassword(lab.User, lab.Password),
-			Host: address(p.port), Path: "/" + name, RawQuery: "sslmode=disable",
+			Host: address(port), Path: "/" + name, RawQuery: "sslmode=disable",
 		}
 		all = append(all, u.String())
 	}
 	return all
 }
+func (p proxy) DSNs() []string                             { return p.dsns }
+func (p proxy) Writes() string                             { return p.writes }
 func (p proxy) Proxy() []int                               { return []int{p.pid} }
 func (p proxy) All() []int                                 { return []int{p.pid} }
 func (p proxy) Counters(context.Context) (Counters, error) { return Counters{}, nil }

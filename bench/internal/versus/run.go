@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options, out io.Writer) (err error) {
 // measure takes one sample.
 func (o *Options) measure(ctx context.Context, stage *target.Stage, t target.Target, w *workload.Workload, p workload.Protocol, seed uint64) (sample, error) {
 	fleet, err := load.Open(ctx, load.Options{
-		DSNs: t.DSNs(), Workload: w, Protocol: p, Clients: o.Clients, Warmup: o.Warmup, Measure: o.Measure,
+		DSNs: t.DSNs(), Writes: t.Writes(), Workload: w, Protocol: p, Clients: o.Clients, Warmup: o.Warmup, Measure: o.Measure,
 		Seed: seed, Rows: workload.Rows(o.Scale),
 	})
 	if err != nil {

@@ -15,6 +15,8 @@ type Statement struct {
 	name string
 	text string
 	args int
+	// writes is everything but a SELECT; begins is BEGIN.
+	writes, begins bool
 	// parts are the text around the parameters, and order which parameter stands
 	// between them: what the simple protocol sends.
 	parts []string
@@ -24,7 +26,7 @@ type Statement struct {
 // newStatement cuts text at its parameters. The text is one of this package's, so what
 // does not fit panics.
 func newStatement(name, text string) *Statement {
-	s := &Statement{name: name, text: text}
+	s := &Statement{name: name, text: text, writes: !strings.HasPrefix(text, "SELECT"), begins: text == "BEGIN"}
 	rest := text
 	for {
 		at := strings.IndexByte(rest, '$')

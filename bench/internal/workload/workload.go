@@ -81,6 +81,9 @@ type Request struct {
 	// Want is what the first column of the first row of the answer must say, if Checks.
 	Want   int64
 	Checks bool
+	// Writes says that a client who chooses between servers must send it to the primary:
+	// a statement that writes, or one of a transaction block.
+	Writes bool
 	// Last says that the answer ends a transaction.
 	Last bool
 }
@@ -119,18 +122,20 @@ func (s *Script) Next() Request {
 	s.buf = s.protocol.appendSync(s.protocol.appendStatement(s.buf, st.statement, st.args[:]))
 	return Request{
 		Bytes: s.buf, Statements: 1, Ready: 1, Want: st.want, Checks: st.checks,
-		Last: s.next == len(s.current.steps),
+		Writes: st.statement.writes || s.current.steps[0].statement.begins,
+		Last:   s.next == len(s.current.steps),
 	}
 }
 
 // rest gives the whole transaction in one request.
 func (s *Script) rest() Request {
-	n := len(s.current.steps)
+	n, writes := len(s.current.steps), false
 	for i := range s.current.steps {
 		st := &s.current.steps[i]
 		s.buf = s.protocol.appendStatement(s.buf, st.statement, st.args[:])
+		writes = writes || st.statement.writes
 	}
 	s.next = n
 	s.buf = s.protocol.appendSync(s.buf)
-	return Request{Bytes: s.buf, Statements: n, Ready: 1, Last: true}
+	return Request{Bytes: s.buf, Statements: n, Ready: 1, Writes: writes, Last: true}
 }

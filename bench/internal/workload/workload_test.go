@@ -208,3 +208,35 @@ func TestNextDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// Clients that choose between servers send to the primary what writes, and all of a
+// transaction block.
+func TestRequestsSayWhetherTheyWrite(t *testing.T) {
+	for _, c := range []struct {
+		workload string
+		protocol Protocol
+		steps    []string // of a transaction: w or r
+	}{
+		{"select", Simple, []string{"r"}},
+		{"batch", Pipelined, []string{"r"}},
+		{"writeread", Simple, []string{"w", "r"}},
+		{"writeread", Pipelined, []string{"w"}},
+		{"tpcb", Prepared, []string{"w", "w", "w", "w", "w", "w", "w"}},
+	} {
+		w, err := Find(c.workload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := w.Script(c.protocol, 0, 1, testRows)
+		for turn := range 2 {
+			var got []string
+			for last := false; !last; {
+				r := s.Next()
+				got, last = append(got, map[bool]string{true: "w", false: "r"}[r.Writes]), r.Last
+			}
+			if !slices.Equal(got, c.steps) {
+				t.Errorf("%s, %s, turn %d: %v", c.workload, c.protocol, turn, got)
+			}
+		}
+	}
+}
