@@ -82,7 +82,7 @@ func (a *answers) push(o *owed) {
 		clear(a.q[n:])
 		a.q, a.head = a.q[:n], 0
 	}
-	if o.typ == wire.Parse && o.st != nil {
+	if o.st != nil && (o.typ == wire.Parse || o.typ == wire.Bind || o.typ == wire.Describe) {
 		o.server = o.st.server
 	}
 	if simple(o.typ) {

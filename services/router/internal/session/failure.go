@@ -70,19 +70,20 @@ func (s *Session) failed(msg []byte) fate {
 // name for it and the server's message as it is otherwise; nil if there is none in it.
 func (s *Session) inClientsWords(of *owed, msg []byte) *Problem {
 	if of.st != nil {
-		return inWordsOf(of.st, msg)
+		return inWordsOf(of.st, of.server, msg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.named)) {
-		if p := inWordsOf(s.named[name], msg); p != nil {
+		if p := inWordsOf(s.named[name], s.named[name].server, msg); p != nil {
 			return p
 		}
 	}
 	return nil
 }
 
-// inWordsOf gives an error whose text names the statement so; nil if it does not name it.
-func inWordsOf(st *Statement, msg []byte) *Problem {
-	if st.raw || st.server == "" || !isWhole(msg) {
+// inWordsOf gives an error whose text names the statement, under a name of servers, so; nil if
+// it does not name it.
+func inWordsOf(st *Statement, server string, msg []byte) *Problem {
+	if st.raw || server == "" || !isWhole(msg) {
 		return nil
 	}
 	whole := bytes.Clone(msg[:wire.HeaderSize])
@@ -90,8 +91,8 @@ func inWordsOf(st *Statement, msg []byte) *Problem {
 	for b := msg[wire.HeaderSize:]; len(b) > 0; {
 		field, rest, _ := bytes.Cut(b, []byte{0})
 		b = rest
-		if len(field) > 0 && field[0] == 'M' && bytes.Contains(field, []byte(st.server)) {
-			field, found = bytes.ReplaceAll(field, []byte(st.server), []byte(st.client)), true
+		if len(field) > 0 && field[0] == 'M' && bytes.Contains(field, []byte(server)) {
+			field, found = bytes.ReplaceAll(field, []byte(server), []byte(st.client)), true
 		}
 		whole = append(append(whole, field...), 0)
 	}

@@ -35,8 +35,8 @@ type owed struct {
 	was  *Statement
 	// st is the statement of a Parse or a Bind, and of a Describe of it or of a portal.
 	st *Statement
-	// server is the name under which the statement of a Parse was sent: it may get
-	// another one before the answer has come.
+	// server is the name under which the statement of a Parse, Bind or Describe was sent: it
+	// may get another one before the answer has come.
 	server string
 	// cmds is what the statements of a Query, or that of an Execute, do to settings,
 	// as far as they have not been executed.

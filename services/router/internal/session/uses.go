@@ -115,13 +115,45 @@ func (s *Session) usesOf(text []byte, v *verdict.Verdict) []use {
 }
 
 // usesOfParsed gives what a text of the extended protocol does with names: as far as its verdict
-// knows that, unless it may be about names that are servers'.
+// knows that, unless it may be about names that are servers', or of the kind of EXPLAIN EXECUTE.
 func (s *Session) usesOfParsed(text []byte, v *verdict.Verdict) []use {
 	us := usesIn(v)
-	if v.Kind != verdict.Read && mentionsServers(text) && s.legible(text) {
+	if v.Kind != verdict.Read && (mentionsServers(text) || v.Detail == nil && mentionsExecute(text)) && s.legible(text) {
 		us = append(us, s.dialect().uses(text)...)
 	}
 	return us
+}
+
+// executesParsed reports whether the simple query at the head has what came with Parse run by
+// EXPLAIN EXECUTE or its like, of which a verdict says nothing.
+func (s *Session) executesParsed(typ byte, msg []byte) bool {
+	if typ != wire.Query || len(s.named) == 0 || s.verdict.Kind == verdict.Read {
+		return false
+	}
+	text, ok := wire.QueryText(msg)
+	if !ok || !mentionsExecute(text) {
+		return false
+	}
+	return slices.ContainsFunc(s.usesOf(text, &s.verdict), func(u use) bool {
+		return u.verb == toExecute && s.named[u.name] != nil
+	})
+}
+
+// mentionsExecute reports whether a text may have the word in it. It looks for the rarest of
+// its letters, so that a long text costs little.
+func mentionsExecute(text []byte) bool {
+	const word, x = "execute", 1
+	for at := x; at < len(text); at++ {
+		i := bytes.IndexAny(text[at:], "xX")
+		if i < 0 {
+			return false
+		}
+		at += i
+		if end := at - x + len(word); end <= len(text) && bytes.EqualFold(text[at-x:end], []byte(word)) {
+			return true
+		}
+	}
+	return false
 }
 
 // mentionsServers reports whether a text may have a name in it that servers know a statement of
