@@ -30,6 +30,9 @@ func (s *Session) describe(msg, all []byte, at int, run *forwarding) int {
 	st := s.statement(name)
 	o.st = st
 	if st != nil {
+		if s.usesInDoubt(st.looked()) {
+			return s.wait()
+		}
 		s.supply(st, run)
 	}
 	switch {

@@ -92,7 +92,7 @@ func (s *Session) parse(msg, all []byte, at int, run *forwarding) int {
 		return s.pass(&owed{typ: wire.Parse}, len(msg), msg, all, at, run) // the server says what is wrong
 	case len(name) > maxName:
 		return s.parseBlindly(len(msg), msg, all, at, run)
-	case len(name) > 0 && s.owed.unsettled(namedScope):
+	case len(name) > 0 && s.owed.unsettled(namedScope), s.usesInDoubt(text):
 		return s.wait()
 	}
 	body := msg[wire.HeaderSize+len(name)+1:]
@@ -213,6 +213,8 @@ func (s *Session) bindMessage(total int, rest, all []byte, at int, run *forwardi
 		st = s.statement(name)
 	}
 	switch {
+	case st != nil && s.usesInDoubt(st.looked()):
+		return s.wait()
 	case st == nil && ok && s.nowhere(name):
 		s.fail(run, unknown(string(name)))
 		return s.drop(total, rest)

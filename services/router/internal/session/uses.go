@@ -124,6 +124,12 @@ func (s *Session) usesOfParsed(text []byte, v *verdict.Verdict) []use {
 	return us
 }
 
+// usesInDoubt reports whether a sequence before the open one decides what names in a text
+// stand for.
+func (s *Session) usesInDoubt(text []byte) bool {
+	return s.owed.unsettled(namedScope) && s.legible(text) && len(s.dialect().uses(text)) > 0
+}
+
 // executesParsed reports whether the simple query at the head has what came with Parse run by
 // EXPLAIN EXECUTE or its like, of which a verdict says nothing.
 func (s *Session) executesParsed(typ byte, msg []byte) bool {
