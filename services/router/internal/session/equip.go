@@ -89,7 +89,7 @@ func (s *Session) others() (names []string) {
 // is there, and reports whether there is anything to do.
 func (s *Session) equips(typ byte, msg []byte) bool {
 	t := s.held[s.at].statements
-	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) && !s.executesParsed(typ, msg) && (s.verdict.Kind == verdict.Read || !namesServers(typ, msg)) {
+	if s.equipped || s.status == wire.Failed || len(t.sql) == 0 && !s.sql && s.verdict.Detail == nil && !s.deallocatesParsed(typ, msg) && !s.usesParsed(typ, msg) && (s.verdict.Kind == verdict.Read || !namesServers(typ, msg)) {
 		return false
 	}
 	us, all := s.needs(typ, msg)

@@ -118,7 +118,7 @@ func (s *Session) usesOf(text []byte, v *verdict.Verdict) []use {
 // knows that, unless it may be about names that are servers', or of the kind of EXPLAIN EXECUTE.
 func (s *Session) usesOfParsed(text []byte, v *verdict.Verdict) []use {
 	us := usesIn(v)
-	if v.Kind != verdict.Read && (mentionsServers(text) || v.Detail == nil && mentionsExecute(text)) && s.legible(text) {
+	if v.Kind != verdict.Read && (mentionsServers(text) || v.Detail == nil && (v.Fingerprint == 0 || mentionsExecute(text))) && s.legible(text) {
 		us = append(us, s.dialect().uses(text)...)
 	}
 	return us
@@ -130,19 +130,18 @@ func (s *Session) usesInDoubt(text []byte) bool {
 	return s.owed.unsettled(namedScope) && s.legible(text) && len(s.dialect().uses(text)) > 0
 }
 
-// executesParsed reports whether the simple query at the head has what came with Parse run by
-// EXPLAIN EXECUTE or its like, of which a verdict says nothing.
-func (s *Session) executesParsed(typ byte, msg []byte) bool {
+// usesParsed reports whether the simple query at the head has what came with Parse run by
+// EXPLAIN EXECUTE or its like, of which a verdict says nothing, or does anything with its name
+// where there is no verdict.
+func (s *Session) usesParsed(typ byte, msg []byte) bool {
 	if typ != wire.Query || len(s.named) == 0 || s.verdict.Kind == verdict.Read {
 		return false
 	}
 	text, ok := wire.QueryText(msg)
-	if !ok || !mentionsExecute(text) {
+	if !ok || s.verdict.Fingerprint != 0 && !mentionsExecute(text) {
 		return false
 	}
-	return slices.ContainsFunc(s.usesOf(text, &s.verdict), func(u use) bool {
-		return u.verb == toExecute && s.named[u.name] != nil
-	})
+	return slices.ContainsFunc(s.usesOf(text, &s.verdict), func(u use) bool { return s.named[u.name] != nil })
 }
 
 // mentionsExecute reports whether a text may have the word in it. It looks for the rarest of
