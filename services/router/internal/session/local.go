@@ -185,7 +185,7 @@ func (s *Session) execute(total int, rest, all []byte, at int, run *forwarding) 
 	if ok && s.latest.is(name) && !s.latest.ran {
 		o.cmds, s.latest.ran = s.latest.cmds, true
 		s.sets(o.cmds) // that was noted when it was bound: perhaps in an earlier sequence
-		o.prepares(names(&s.latest.st.verdict))
+		o.prepares(s.names(s.latest.st.looked(), &s.latest.st.verdict))
 		if name := s.latest.st.drops; name != "" {
 			o.drops([]string{name})
 		}

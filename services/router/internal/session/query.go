@@ -103,7 +103,7 @@ func (s *Session) begin(typ byte, msg []byte, all bool) {
 		if o.st, followed = s.follows(text); o.st != nil {
 			s.bears(o.st)
 		}
-		o.prepares(names(&s.verdict))
+		o.prepares(s.names(text, &s.verdict))
 	}
 	if !followed { // otherwise it does nothing else
 		s.effects(s.verdict, o.cmds, looked)

@@ -92,9 +92,13 @@ func newRaw(name string) *Statement {
 	return &Statement{client: name, server: name, verdict: unlooked(), raw: true}
 }
 
-// names gives the names that a text prepares, in order.
-func names(v *verdict.Verdict) (out []string) {
-	if v.Detail == nil {
+// names gives the names that a text prepares, in order: by its verdict, and where it has none
+// as it says itself.
+func (s *Session) names(text []byte, v *verdict.Verdict) (out []string) {
+	switch {
+	case v.Fingerprint == 0 && len(text) <= s.env.Settings().MaxText && s.legible(text):
+		return namesIn(s.dialect().uses(text), toPrepare)
+	case v.Detail == nil:
 		return nil
 	}
 	for i := range v.Detail.Parts {
