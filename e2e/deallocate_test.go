@@ -14,7 +14,8 @@ func TestDeallocateIsThatOfTheServer(t *testing.T) {
 	r := newSameRig(t)
 	through, straight := r.twins(t)
 	type batch = []pgproto3.FrontendMessage
-	names := []string{"a", "b", "größe", "GRÖSSE", "all", "prepare"}
+	many := strings.Repeat("n", 62)
+	names := []string{"a", "b", "größe", "GRÖSSE", "all", "prepare", many, many + "n"}
 	prepare := batch{&pgproto3.Query{String: "DISCARD ALL"}}
 	for _, n := range names {
 		prepare = append(prepare, &pgproto3.Parse{Name: n, Query: "SELECT 1"})
@@ -36,6 +37,7 @@ func TestDeallocateIsThatOfTheServer(t *testing.T) {
 		"DEALLOCATE PREPARE\va;\v", "DEALLOCATE/**/a", "DEALLOCATE Größe", "DEALLOCATE GRÖSSE", `DEALLOCATE "GRÖSSE"`, `DEALLOCATE U&"a"`, `DEALLOCATE u&"GRÖSSE"`,
 		"DEALLOCATE PREPARE", "DEALLOCATE prepare prepare", `DEALLOCATE "all"`, "DEALLOCATE all", "DEALLOCATE\fPrepare\fALL", `DEALLOCATE PREPARE "all"`, `DEALLOCATE "A"`,
 		`DEALLOCATE ""`, "DEALLOCATE", "DEALLOCATE a b", "DEALLOCATE PREPARE a b", "DEALLOCATE 'a'", "DEALLOCATE none", ";DISCARD\fALL", "DISCARD PLANS",
+		"DEALLOCATE " + many, "DEALLOCATE " + many + "N", "DEALLOCATE " + many + "nnn", `DEALLOCATE "` + many + `Ä"`, `DEALLOCATE "` + many + `n""Ä"`, `DEALLOCATE U&"` + many + `nÄ"`,
 	} {
 		compare("before", prepare, 2)
 		compare(sql, batch{&pgproto3.Query{String: sql}}, 1)

@@ -341,8 +341,9 @@ func (s *Session) applied() {
 			delete(h.statements.sql, name)
 		}
 		s.proceed()
-	case p.Code == canceled.Code && !s.interrupted && s.applies < maxApplies:
-		// It was the time limit of the session that had the connection before.
+	case (p.Code == canceled.Code && !s.interrupted || p.Code == noSuchStatement && strange != nil) && s.applies < maxApplies:
+		// It was the time limit of the session that had the connection before, or that
+		// session had a name for what has gone since: nothing that this one has done.
 		backend := h.by.Backend
 		s.let(s.at, Broken)
 		s.applyElsewhere(backend)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pgpilot/pgpilot/libs/sqltoken"
 	"github.com/pgpilot/pgpilot/libs/verdict"
@@ -101,7 +102,7 @@ func (as dialect) name(text []byte, t sqltoken.Token) (string, bool) {
 		if !as.ascii && strings.ContainsFunc(src, func(r rune) bool { return r >= 0x80 }) {
 			return "", false
 		}
-		return lower(src), true
+		return cut(lower(src)), true
 	case sqltoken.QuotedIdent:
 		src = src[len(`"`) : len(src)-1]
 	case sqltoken.UnicodeIdent:
@@ -111,7 +112,23 @@ func (as dialect) name(text []byte, t sqltoken.Token) (string, bool) {
 	default:
 		return "", false
 	}
-	return strings.ReplaceAll(src, `""`, `"`), src != ""
+	return cut(strings.ReplaceAll(src, `""`, `"`)), src != ""
+}
+
+// longest is how much of a name counts, in bytes (PostgreSQL documentation, "Identifiers and Key
+// Words").
+const longest = 63
+
+// cut shortens a name to what counts, which is whole characters.
+func cut(name string) string {
+	if len(name) <= longest {
+		return name
+	}
+	n := longest
+	for n > 0 && !utf8.RuneStart(name[n]) {
+		n--
+	}
+	return name[:n]
 }
 
 // lower changes the case of ASCII letters.

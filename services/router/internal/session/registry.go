@@ -146,7 +146,12 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byt
 	if v.Kind != verdict.Read && !settings.Only(cmds) {
 		s.write(h)
 	}
+	executed := s.executed(&v, text, maxNested)
+	v.Effects |= executed
 	v.Effects = unfollowed(v, cmds)
+	if !settings.Known(cmds) {
+		v.Effects |= executed
+	}
 	s.roams = s.roams || settings.Roams(cmds)
 	if s.makesTemporary(v, text) {
 		v.Effects |= verdict.Session

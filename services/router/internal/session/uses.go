@@ -124,6 +124,34 @@ func (s *Session) usesOfParsed(text []byte, v *verdict.Verdict) []use {
 	return us
 }
 
+// maxNested is how deep an EXECUTE of an EXECUTE is followed.
+const maxNested = 4
+
+// executed gives the effects of the prepared statements that a text runs, which its own verdict
+// knows only by their names.
+func (s *Session) executed(v *verdict.Verdict, text []byte, nested int) (out verdict.Effect) {
+	if v.Kind == verdict.Read || len(s.named) == 0 {
+		return 0
+	}
+	us := usesIn(v)
+	if len(text) <= s.env.Settings().MaxText && mentionsExecute(text) && s.legible(text) {
+		us = append(us, s.dialect().uses(text)...)
+	}
+	for _, u := range us {
+		st := s.named[u.name]
+		switch {
+		case u.verb != toExecute || st == nil || st.local.kind != notLocal:
+		case nested == 0:
+			out |= unlooked().Effects
+		case st.sql: // which is no EXECUTE
+			out |= st.verdict.Effects
+		default:
+			out |= st.verdict.Effects | s.executed(&st.verdict, st.looked(), nested-1)
+		}
+	}
+	return out
+}
+
 // usesInDoubt reports whether a sequence before the open one decides what names in a text
 // stand for.
 func (s *Session) usesInDoubt(text []byte) bool {
