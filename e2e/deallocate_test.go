@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,7 @@ func TestDeallocateIsThatOfTheServer(t *testing.T) {
 	compare := func(what string, messages batch, ready int) {
 		t.Helper()
 		want, got := straight.send(messages, ready), through.send(messages, ready)
+		want = slices.DeleteFunc(want, func(m string) bool { return strings.Contains(m, "|C42622|") }) // "identifier will be truncated"
 		if w, g := place.ReplaceAllString(strings.Join(want, "\n"), ""), place.ReplaceAllString(strings.Join(got, "\n"), ""); w != g {
 			t.Errorf("%s\ndirect:\n%s\nthrough pgpilot:\n%s", what, w, g)
 		}

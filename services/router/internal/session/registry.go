@@ -147,7 +147,7 @@ func (s *Session) effects(v verdict.Verdict, cmds []settings.Command, text []byt
 		s.write(h)
 	}
 	executed := s.executed(&v, text, maxNested)
-	v.Effects |= executed
+	v.Effects = s.ownEffects(&v) | executed
 	v.Effects = unfollowed(v, cmds)
 	if !settings.Known(cmds) {
 		v.Effects |= executed

@@ -152,6 +152,33 @@ func (s *Session) executed(v *verdict.Verdict, text []byte, nested int) (out ver
 	return out
 }
 
+// ownEffects gives a text's effects without those that it has only because it is not known to a
+// classifier what it executes, if that is known here.
+func (s *Session) ownEffects(v *verdict.Verdict) verdict.Effect {
+	if v.Detail == nil || s.held[PrimarySlot].used || s.pins&pinState != 0 { // see resolve
+		return v.Effects
+	}
+	var out verdict.Effect
+	found := false
+	for i := range v.Detail.Parts {
+		p := &v.Detail.Parts[i]
+		if p.Execute == nil {
+			out |= p.Effects
+			continue
+		}
+		st := s.named[p.Execute.Name]
+		if st == nil || st.raw && !st.sql || st.local.kind != notLocal || st.verdict.Fingerprint == 0 || s.outdated(st) || executesSQL(&st.verdict) != nil {
+			return v.Effects
+		}
+		out |= p.Execute.Effects
+		found = true
+	}
+	if !found {
+		return v.Effects
+	}
+	return out
+}
+
 // usesInDoubt reports whether a sequence before the open one decides what names in a text
 // stand for.
 func (s *Session) usesInDoubt(text []byte) bool {
