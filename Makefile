@@ -75,7 +75,7 @@ test: test-deps check-fmt build checked check-modules ## everything that must pa
 	go vet $(PACKAGES)
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going test-stack test-race
 
-# Two halves that take about as long, beside each other. What tests whole stacks goes
+# Two halves beside each other, each a package at a time. What tests whole stacks goes
 # without the race detector: the programs are processes of their own, and watching over the
 # tests' side of a socket took half of the processors.
 STACKS := ./e2e/... ./bench/...
@@ -87,7 +87,7 @@ test-stack:
 
 .PHONY: test-race
 test-race:
-	PGPILOT_BIN=$(CHECKED) $(TESTS) -p 2 -race $(filter-out $(STACKS),$(PACKAGES))
+	PGPILOT_BIN=$(CHECKED) $(TESTS) -p 1 -race $(filter-out $(STACKS),$(PACKAGES))
 
 # The programs that are tested check themselves, at every release of a server
 # connection for one: a router that would give a client another one's answers ends.
